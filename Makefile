@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# make            build everything                 sudo make check   all tests, packages included
+# sudo make deps  install the Debian packages      sudo make demo    see it work, packages included
+# make help       the other goals
+#
+# Sources are found by wildcard: a new file in a known folder needs no edit here. Nothing that is
+# run while this file is being read may need more than make and a shell, since `make check` has to
+# start on a machine without a compiler.
+
+VERSION  := $(shell cat VERSION)
+PREFIX   ?= /usr/local
+DESTDIR  ?=
+SAN      ?=
+BUILD    ?= $(if $(filter fuzz,$(SAN)),build-fuzz,$(if $(SAN),build-asan,build))
+FUZZ_SECONDS ?= 600
+
+CC       := $(if $(filter fuzz,$(SAN)),clang,gcc)
+CLANG    ?= clang
+BPFTOOL  ?= bpftool
+STRIP_BPF ?= llvm-strip
+MULTIARCH = $(shell uname -m)-linux-gnu
+# bpftool lives in /usr/sbin, which is not on everybody's path.
+export PATH := $(PATH):/usr/sbin:/sbin
+
+# --- flags ---------------------------------------------------------------------------------------
+WARN     := -Wall -Wextra -Werror -Wmissing-prototypes -Wstrict-prototypes -Wshadow
+CPPFLAGS += -D_GNU_SOURCE -DMROCE_VERSION='"$(VERSION)"' \
+	-Iinclude -Ilib -I. -I$(BUILD)/bpf -I$(BUILD)/tests/fabric -I$(BUILD)/tests/bpf
+OPT      := -O2 -g -fstack-protector-strong -fno-strict-aliasing
+LDFLAGS  += -Wl,--as-needed -Wl,-z,relro,-z,now -pthread
+ifeq ($(SAN),)
+CPPFLAGS += -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+else
+CPPFLAGS += -DMROCE_DEBUG=1
+OPT      += -fno-omit-frame-pointer -fno-sanitize-recover=all -fsanitize=address,undefined
+LDFLAGS  += -fsanitize=address,undefined
+endif
+ifeq ($(SAN),fuzz)
+WARN     := -Wall
+OPT      += -fsanitize=fuzzer-no-link
+endif
+CFLAGS   += -std=gnu11 $(OPT) $(WARN) -pthread
+BPFFLAGS := -O2 -g -target bpf -mcpu=v3 -Wall -Wextra -Werror \
+	-Iinclude -Ibpf/lib -Ibpf -I. -I/usr/include/$(MULTIARCH)
+
+# --as-needed keeps of these what a program really uses.
+LIBS      = -lxdp -lbpf -lmnl -linih -ljansson -lsystemd -lisal -lsodium -lcap-ng -lck -lm
+TEST_LIBS = $(shell pkg-config --libs check) $(LIBS)
+
+# --- what there is -------------------------------------------------------------------------------
+objects  = $(patsubst %.c,$(BUILD)/%.o,$(1))
+plain_c  = $(filter-out %.bpf.c,$(wildcard $(1)))
+
+BPF_SRC     := $(wildcard bpf/*.bpf.c)
+TESTBPF_SRC := $(wildcard tests/bpf/*.bpf.c)
+FABBPF_SRC  := $(wildcard tests/fabric/*.bpf.c)
+COMMON_SRC  := $(wildcard lib/common/*.c)
+CORE_SRC    := $(wildcard lib/core/*.c)
+CLIENT_SRC  := $(wildcard lib/client/*.c)
+DAEMON_SRC  := $(filter-out daemon/main.c,$(call plain_c,daemon/*.c daemon/*/*.c))
+CLI_SRC     := $(wildcard cli/*.c)
+EXAMPLE_SRC := $(wildcard examples/*.c)
+UNIT_SRC    := $(wildcard tests/unit/test_*.c)
+UNIT_HELP   := $(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c))
+SIM_SRC     := $(wildcard tests/sim/*.c)
+BPFT_SRC    := $(call plain_c,tests/bpf/*.c)
+FUZZ_SRC    := $(wildcard tests/fuzz/fuzz_*.c)
+FUZZ_HELP   := $(filter-out $(FUZZ_SRC),$(wildcard tests/fuzz/*.c))
+FABRIC_SRC  := $(call plain_c,tests/fabric/*.c)
+MAN_SRC     := $(wildcard docs/man/*.scd)
+
+skeletons = $(patsubst %.bpf.c,$(BUILD)/%.skel.h,$(1))
+SKELS     := $(call skeletons,$(BPF_SRC))
+BPF_OBJ   := $(patsubst %.bpf.c,$(BUILD)/%.bpf.o,$(BPF_SRC))
+
+COMMON    := $(BUILD)/libmroce_common.a
+CORE      := $(BUILD)/libmroce_core.a
+CLIENT    := $(BUILD)/libmroce.a
+DAEMON    := $(BUILD)/libmroced.a
+SONAME    := libmroce.so.$(firstword $(subst ., ,$(VERSION)))
+SOFILE    := libmroce.so.$(VERSION)
+SYMMAP    := $(wildcard lib/client/libmroce.map)
+
+SHARED    := $(if $(CLIENT_SRC),$(BUILD)/$(SOFILE))
+PROGRAMS  := $(if $(wildcard daemon/main.c),$(BUILD)/mroced) $(if $(CLI_SRC),$(BUILD)/mroce)
+EXAMPLES  := $(patsubst %.c,$(BUILD)/%,$(EXAMPLE_SRC))
+MAN       := $(patsubst docs/man/%.scd,$(BUILD)/man/%,$(MAN_SRC))
+UNIT      := $(patsubst %.c,$(BUILD)/%,$(UNIT_SRC))
+SIM       := $(if $(SIM_SRC),$(BUILD)/tests/sim/sim)
+BPFT      := $(if $(BPFT_SRC),$(BUILD)/tests/bpf/bpf_tests)
+FUZZ      := $(patsubst %.c,$(BUILD)/%,$(FUZZ_SRC))
+FABRIC    := $(patsubst %.c,$(BUILD)/%,$(FABRIC_SRC)) $(patsubst %.bpf.c,$(BUILD)/%.bpf.o,$(FABBPF_SRC))
+
+# A test named after a source of the lower floors is linked with those floors only.
+LOW_NAMES := $(basename $(notdir $(CORE_SRC) $(COMMON_SRC) $(wildcard include/mroce/*.h)))
+UNIT_LOW  := $(filter $(patsubst %,$(BUILD)/tests/unit/test_%,$(LOW_NAMES)),$(UNIT))
+UNIT_HIGH := $(filter-out $(UNIT_LOW),$(UNIT))
+
+# --- goals ---------------------------------------------------------------------------------------
+.PHONY: all deps tools check demo bench install uninstall lint fuzz fabric asan clean help
+.PHONY: test-programs unit sim bpf-tests fuzz-programs asan-programs FORCE
+.DELETE_ON_ERROR:
+.SECONDARY:
+
+all: $(BPF_OBJ) $(SKELS) $(CORE) $(COMMON) $(if $(CLIENT_SRC),$(CLIENT)) $(SHARED) $(PROGRAMS) \
+	$(EXAMPLES) $(MAN)
+
+help:
+	@echo 'all        build everything into build/ (V=1 shows the commands)'
+	@echo 'deps       install the Debian packages needed (as root)'
+	@echo 'check      install packages, build, run every test (as root; see docs/testing.md)'
+	@echo 'demo       install packages, build, send real files over a lossy fabric (as root)'
+	@echo 'bench      install packages, build, measure against TCP (as root)'
+	@echo 'install    into DESTDIR=$(DESTDIR) PREFIX=$(PREFIX); uninstall takes it away again'
+	@echo 'asan       unit and simulator tests under ASan and UBSan'
+	@echo 'fuzz       fuzz every target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
+	@echo 'fabric     only the test fabric'
+	@echo 'lint       formatting, static analysis, shell scripts, words that must not stay'
+	@echo 'clean      remove build/, build-asan/ and build-fuzz/'
+
+deps:
+	@scripts/deps
+
+# One clear sentence instead of a compiler error on a machine without the packages.
+tools:
+	@scripts/deps --check --build
+
+# A fresh make after the packages are there; with as many jobs as CPUs unless the user chose.
+SUBMAKE = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
+
+check:
+	@scripts/deps
+	@$(SUBMAKE) test-programs
+	@tests/run $(SUITES)
+
+demo:
+	@scripts/deps
+	@$(SUBMAKE) all fabric
+	@scripts/demo
+
+bench:
+	@scripts/deps
+	@$(SUBMAKE) all fabric
+	@scripts/bench
+
+asan: asan-programs
+	@tests/run asan
+
+fuzz: fuzz-programs
+	@MROCE_FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run fuzz
+
+fabric: $(FABRIC)
+unit: $(UNIT)
+sim: $(SIM)
+bpf-tests: $(BPFT) $(patsubst %.bpf.c,$(BUILD)/%.bpf.o,$(TESTBPF_SRC))
+test-programs: all fabric unit sim bpf-tests asan-programs fuzz-programs
+asan-programs:
+	@$(MAKE) --no-print-directory SAN=1 BUILD=build-asan unit sim
+fuzz-programs:
+	@$(MAKE) --no-print-directory SAN=fuzz BUILD=build-fuzz fuzzers
+.PHONY: fuzzers
+fuzzers: $(FUZZ)
+
+clean:
+	rm -rf build build-asan build-fuzz
+
+# --- how things are made -------------------------------------------------------------------------
+Q   := $(if $(V),,@)
+say  = $(if $(V),,@printf '  %-7s %s\n' $(1) $(2);)
+pic  = $(if $(filter lib/client/% lib/common/%,$<),-fPIC -fno-semantic-interposition,-fPIE)
+
+$(BUILD)/%.bpf.o: %.bpf.c Makefile | tools
+	$(call say,BPF,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) $(BPFFLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+	$(Q)$(STRIP_BPF) -g $@
+
+$(BUILD)/%.skel.h: $(BUILD)/%.bpf.o
+	$(call say,SKEL,$@)
+	$(Q)$(BPFTOOL) gen skeleton $< name $(*F) > $@
+
+$(BUILD)/%.o: %.c Makefile VERSION | tools
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(pic) -MMD -MP -c $< -o $@
+
+define AR
+$(call say,AR,$@)
+$(Q)mkdir -p $(@D) && rm -f $@ && ar rcs $@ $(filter %.o,$^)
+endef
+define LINK
+$(call say,LD,$@)
+$(Q)$(CC) $(LDFLAGS) -pie -o $@ $(filter %.o %.a,$^)
+endef
+
+$(COMMON): $(call objects,$(COMMON_SRC))
+	$(AR)
+$(CORE): $(call objects,$(CORE_SRC))
+	$(AR)
+$(CLIENT): $(call objects,$(CLIENT_SRC) $(COMMON_SRC))
+	$(AR)
+$(DAEMON): $(call objects,$(DAEMON_SRC))
+	$(AR)
+
+$(BUILD)/$(SOFILE): $(call objects,$(CLIENT_SRC)) $(COMMON) $(SYMMAP)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-z,defs -Wl,-soname,$(SONAME) -Wl,--exclude-libs,ALL \
+		$(if $(SYMMAP),-Wl$(,)--version-script=$(SYMMAP)) -o $@ $(filter %.o %.a,$^) $(LIBS)
+	$(Q)ln -sf $(SOFILE) $(BUILD)/$(SONAME) && ln -sf $(SONAME) $(BUILD)/libmroce.so
+, := ,
+
+$(BUILD)/mroced: $(call objects,$(wildcard daemon/main.c)) $(DAEMON) $(CORE) $(COMMON)
+	$(LINK) $(LIBS)
+$(BUILD)/mroce: $(call objects,$(CLI_SRC)) $(CLIENT) $(COMMON)
+	$(LINK) $(LIBS)
+$(EXAMPLES): %: %.o $(CLIENT)
+	$(LINK) $(LIBS)
+$(UNIT_LOW): %: %.o $(call objects,$(UNIT_HELP)) $(CORE) $(COMMON)
+	$(LINK) $(TEST_LIBS)
+$(UNIT_HIGH): %: %.o $(call objects,$(UNIT_HELP)) $(DAEMON) $(CLIENT) $(CORE) $(COMMON)
+	$(LINK) $(TEST_LIBS)
+$(BUILD)/tests/sim/sim: $(call objects,$(SIM_SRC)) $(CORE) $(COMMON)
+	$(LINK) $(TEST_LIBS)
+$(BUILD)/tests/bpf/bpf_tests: $(call objects,$(BPFT_SRC)) $(CORE) $(COMMON)
+	$(LINK) $(TEST_LIBS)
+$(FUZZ): %: %.o $(call objects,$(FUZZ_HELP)) $(DAEMON) $(CLIENT) $(CORE) $(COMMON)
+	$(LINK) -fsanitize=fuzzer $(LIBS)
+$(patsubst %.c,$(BUILD)/%,$(FABRIC_SRC)): %: %.o
+	$(LINK) $(LIBS)
+
+$(BUILD)/man/%: docs/man/%.scd | tools
+	$(call say,MAN,$@)
+	$(Q)mkdir -p $(@D) && scdoc < $< > $@
+
+# Skeletons must be there before the first compilation; afterwards the .d files know the details.
+$(call objects,daemon/main.c $(DAEMON_SRC) $(CLI_SRC) $(BPFT_SRC)) \
+	$(filter-out $(UNIT_LOW:=.o),$(UNIT:=.o)) $(FUZZ:=.o): | $(SKELS)
+$(call objects,$(BPFT_SRC)): | $(call skeletons,$(TESTBPF_SRC))
+$(call objects,$(FABRIC_SRC)): | $(call skeletons,$(FABBPF_SRC))
+
+# --- installation --------------------------------------------------------------------------------
+# mode:source:destination, read by both install and uninstall.
+INSTALLED = \
+	$(if $(CLI_SRC),755:$(BUILD)/mroce:$(PREFIX)/bin/mroce) \
+	$(if $(wildcard daemon/main.c),755:$(BUILD)/mroced:$(PREFIX)/sbin/mroced) \
+	$(if $(SHARED),644:$(SHARED):$(PREFIX)/lib/$(SOFILE)) \
+	$(if $(CLIENT_SRC),644:$(CLIENT):$(PREFIX)/lib/libmroce.a) \
+	$(patsubst %,644:%:$(PREFIX)/include/mroce.h,$(wildcard include/mroce.h)) \
+	$(foreach f,$(BPF_OBJ),644:$(f):$(PREFIX)/lib/mroce/$(notdir $(f))) \
+	$(foreach f,$(MAN),644:$(f):$(PREFIX)/share/man/man$(subst .,,$(suffix $(f)))/$(notdir $(f))) \
+	$(if $(wildcard lib/client/libmroce.pc.in),644:$(BUILD)/libmroce.pc:$(PREFIX)/lib/pkgconfig/libmroce.pc) \
+	$(if $(wildcard daemon/mroced.service),644:$(BUILD)/mroced.service:$(PREFIX)/lib/systemd/system/mroced.service)
+TEMPLATES = $(filter %.pc %.service,$(subst :, ,$(INSTALLED)))
+SONAMES   = $(if $(SHARED),$(PREFIX)/lib/$(SONAME) $(PREFIX)/lib/libmroce.so)
+each_installed = for f in $(INSTALLED); do IFS=: read -r mode src dest <<< "$$f"
+
+install uninstall: SHELL := /bin/bash
+install: all $(filter $(BUILD)/%,$(TEMPLATES))
+	@set -e; $(each_installed); install -Dm$$mode "$$src" "$(DESTDIR)$$dest"; echo "  $$dest"; done
+	@$(if $(SHARED),cd $(DESTDIR)$(PREFIX)/lib && ln -sf $(SOFILE) $(SONAME) && ln -sf $(SONAME) libmroce.so)
+	@$(if $(DESTDIR),,if [ "$$(id -u)" = 0 ]; then ldconfig; fi)
+
+uninstall:
+	@$(each_installed); rm -fv "$(DESTDIR)$$dest"; done
+	@rm -fv $(addprefix $(DESTDIR),$(SONAMES))
+	@if [ -d $(DESTDIR)$(PREFIX)/lib/mroce ]; then rmdir --ignore-fail-on-non-empty $(DESTDIR)$(PREFIX)/lib/mroce; fi
+	@$(if $(DESTDIR),,if [ "$$(id -u)" = 0 ]; then ldconfig; fi)
+
+fill_in = mkdir -p $(@D) && sed 's|@PREFIX@|$(PREFIX)|g; s|@VERSION@|$(VERSION)|g' $< > $@
+$(BUILD)/libmroce.pc: lib/client/libmroce.pc.in FORCE
+	@$(fill_in)
+$(BUILD)/mroced.service: daemon/mroced.service FORCE
+	@$(fill_in)
+
+# --- lint ----------------------------------------------------------------------------------------
+CODE_DIRS = $(wildcard bpf cli daemon examples include lib tests)
+# Brackets keep the pattern from finding itself.
+WORDS     = \<TOD[O]\>|\<FIXM[E]\>|\<XX[X]\>|\<HAC[K]\>|/wor[k]/|shared/desig[n]
+
+lint:
+	@scripts/deps --check --lint
+	@find $(CODE_DIRS) -name '*.[ch]' -print0 | xargs -0r clang-format --dry-run -Werror
+	@cppcheck -q --std=c11 --enable=warning,performance,portability --inline-suppr \
+		--error-exitcode=1 -D_GNU_SOURCE -Iinclude -Ilib -I. \
+		$(wildcard lib daemon cli examples) $(if $(wildcard lib daemon cli examples),,VERSION)
+	@grep -rlIE '^#!.*\<(ba)?sh\>' .ci scripts tests | xargs -r shellcheck -x
+	@! grep -rnIE '$(WORDS)' --exclude-dir=.git --exclude-dir='build*' --exclude-dir=LICENSES . \
+		|| { echo 'lint: the words above must not stay in the tree'; exit 1; }
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
