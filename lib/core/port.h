@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * port.h: a port (one network interface, one plane) as the engine sees it. AF_XDP, UDP sockets and the
+ * simulated network implement this one table; the engine cannot tell which it runs on.
+ */
+#ifndef CORE_PORT_H
+#define CORE_PORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include "mroce/maps.h"
+
+/* IPv6 address, or IPv4 as ::ffff:a.b.c.d. */
+struct ip {
+	uint8_t a[16];
+};
+
+static inline bool ip_equal(const struct ip *x, const struct ip *y)
+{
+	return memcmp(x, y, sizeof(*x)) == 0;
+}
+
+/* Where a path's packets go. The port may keep what it looked up in route/route_version. */
+struct flow {
+	struct ip remote;
+	uint16_t sport;		/* UDP source port, host order */
+	uint16_t queue;		/* hint: the same queue for all packets of a path */
+	uint32_t route;		/* port's own; 0 before first use */
+	uint32_t route_version; /* port's own; 0 before first use */
+};
+
+struct port;
+
+struct port_ops {
+	/*
+	 * Room for a UDP payload of `len` bytes (<= port->payload_max). NULL: none now (no free frame,
+	 * ring full, neighbour not resolved yet): the engine tries again at its next run, and counts
+	 * nothing as sent. After a pointer was returned, tx_end() follows before any other call.
+	 * Headers below UDP are the port's; ECN field ECT(0), UDP checksum zero.
+	 */
+	void *(*tx_begin)(struct port *port, struct flow *flow, uint32_t len);
+	void (*tx_end)(struct port *port, uint32_t len);
+	/* Set-up packets: small, rare, may take a system call. 0 or -errno. */
+	int (*ctl_send)(struct port *port, const struct ip *remote, const void *payload, uint32_t len);
+	/* May this port reach that address (route known)? */
+	bool (*reachable)(struct port *port, const struct ip *remote);
+};
+
+struct port {
+	const struct port_ops *ops;
+	void *priv;
+	char name[16];	      /* interface name, for messages */
+	uint8_t index;	      /* in the engine's table; set by engine_port_add() */
+	bool up;
+	struct ip addr;	      /* own address that peers are told */
+	uint16_t mtu;	      /* bytes of IP packet */
+	uint16_t payload_max; /* largest UDP payload the port can send and receive */
+	uint32_t speed;	      /* Mbit/s, 0 unknown */
+	/* The receive state that this port's tracker writes: [slot * MROCE_MAX_PATHS + path], and
+	 * the connection table it reads [slot]. Ports may share them. */
+	struct mroce_path_rx *paths;
+	struct mroce_conn_entry *conns;
+	/* Grows each time the port found all its receive rings and sockets empty. */
+	uint64_t drained;
+};
+
+#endif
