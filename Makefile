@@ -168,6 +168,8 @@ clean:
 # --- how things are made -------------------------------------------------------------------------
 Q   := $(if $(V),,@)
 say  = $(if $(V),,@printf '  %-7s %s\n' $(1) $(2);)
+# bpf/mroce_xdp.bpf.c gives struct mroce_xdp, tests/fabric/switch.bpf.c struct fabric_switch.
+skel_name = $(if $(filter mroce_%,$(*F)),$(*F),$(notdir $(*D))_$(*F))
 pic  = $(if $(filter lib/client/% lib/common/%,$<),-fPIC -fno-semantic-interposition,-fPIE)
 
 $(BUILD)/%.bpf.o: %.bpf.c Makefile | tools
@@ -178,7 +180,7 @@ $(BUILD)/%.bpf.o: %.bpf.c Makefile | tools
 
 $(BUILD)/%.skel.h: $(BUILD)/%.bpf.o
 	$(call say,SKEL,$@)
-	$(Q)$(BPFTOOL) gen skeleton $< name $(*F) > $@
+	$(Q)$(BPFTOOL) gen skeleton $< name $(skel_name) > $@
 
 $(BUILD)/%.o: %.c Makefile VERSION | tools
 	$(call say,CC,$@)
