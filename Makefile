@@ -98,7 +98,7 @@ UNIT_LOW  := $(filter $(patsubst %,$(BUILD)/tests/unit/test_%,$(LOW_NAMES)),$(UN
 UNIT_HIGH := $(filter-out $(UNIT_LOW),$(UNIT))
 
 # --- goals ---------------------------------------------------------------------------------------
-.PHONY: all deps tools check demo bench install uninstall lint fuzz fabric asan clean help
+.PHONY: all deps tools check demo bench install uninstall lint format fuzz fabric asan clean help
 .PHONY: test-programs unit sim bpf-tests fuzz-programs asan-programs FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -117,6 +117,7 @@ help:
 	@echo 'fuzz       fuzz every target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'fabric     only the test fabric'
 	@echo 'lint       formatting, static analysis, shell scripts, words that must not stay'
+	@echo 'format     lay out all C sources by .clang-format'
 	@echo 'clean      remove build/, build-asan/ and build-fuzz/'
 
 deps:
@@ -280,9 +281,17 @@ CODE_DIRS = $(wildcard bpf cli daemon examples include lib tests)
 # Brackets keep the pattern from finding itself.
 WORDS     = \<TOD[O]\>|\<FIXM[E]\>|\<XX[X]\>|\<HAC[K]\>|/wor[k]/|shared/desig[n]
 
+# Tables that a script generates keep the shape it gives them.
+FORMATTED = find $(CODE_DIRS) -name '*.[ch]' ! -name '*_tables.h'
+
+format:
+	@scripts/deps --check --lint
+	@$(FORMATTED) -print0 | xargs -0r clang-format -i
+
 lint:
 	@scripts/deps --check --lint
-	@find $(CODE_DIRS) -name '*.[ch]' -print0 | xargs -0r clang-format --dry-run -Werror
+	@bad=0; for f in $$($(FORMATTED)); do clang-format "$$f" | cmp -s - "$$f" || \
+		{ echo "$$f: not formatted, 'make format' mends it"; bad=1; }; done; exit $$bad
 	@cppcheck -q --std=c11 --enable=warning,performance,portability --inline-suppr \
 		--error-exitcode=1 -D_GNU_SOURCE -Iinclude -Ilib -I. \
 		$(wildcard lib daemon cli examples) $(if $(wildcard lib daemon cli examples),,VERSION)

@@ -34,10 +34,10 @@ static inline int unit_run(Suite *(*suite)(void))
 	return failed || !ran;
 }
 
-#define UNIT_MAIN(suite)                                                                           \
-	int main(void)                                                                             \
-	{                                                                                          \
-		return unit_run(suite);                                                            \
+#define UNIT_MAIN(suite)                \
+	int main(void)                  \
+	{                               \
+		return unit_run(suite); \
 	}
 
 #endif
