@@ -12,7 +12,11 @@ VERSION  := $(shell cat VERSION)
 PREFIX   ?= /usr/local
 DESTDIR  ?=
 SAN      ?=
-BUILD    ?= $(if $(filter fuzz,$(SAN)),build-fuzz,$(if $(SAN),build-asan,build))
+# SAN=1 builds with gcc's sanitizers, SAN=fuzz with clang's and libFuzzer, each in its own folder.
+ASAN_BUILD ?= build-asan
+FUZZ_BUILD ?= build-fuzz
+BUILD    ?= $(if $(filter fuzz,$(SAN)),$(FUZZ_BUILD),$(if $(SAN),$(ASAN_BUILD),build))
+RUN_TESTS = BUILD=$(BUILD) ASAN_BUILD=$(ASAN_BUILD) FUZZ_BUILD=$(FUZZ_BUILD) tests/run
 FUZZ_SECONDS ?= 600
 
 CC       := $(if $(filter fuzz,$(SAN)),clang,gcc)
@@ -132,24 +136,24 @@ SUBMAKE = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shel
 
 check:
 	@scripts/deps
-	@$(SUBMAKE) test-programs
-	@tests/run $(SUITES)
+	+@$(SUBMAKE) test-programs
+	@$(RUN_TESTS) $(SUITES)
 
 demo:
 	@scripts/deps
-	@$(SUBMAKE) all fabric
+	+@$(SUBMAKE) all fabric
 	@scripts/demo
 
 bench:
 	@scripts/deps
-	@$(SUBMAKE) all fabric
+	+@$(SUBMAKE) all fabric
 	@scripts/bench
 
 asan: asan-programs
-	@tests/run asan
+	@$(RUN_TESTS) asan
 
 fuzz: fuzz-programs
-	@MROCE_FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run fuzz
+	@MROCE_FUZZ_SECONDS=$(FUZZ_SECONDS) $(RUN_TESTS) fuzz
 
 fabric: $(FABRIC)
 unit: $(UNIT)
@@ -157,14 +161,14 @@ sim: $(SIM)
 bpf-tests: $(BPFT) $(patsubst %.bpf.c,$(BUILD)/%.bpf.o,$(TESTBPF_SRC))
 test-programs: all fabric unit sim bpf-tests asan-programs fuzz-programs
 asan-programs:
-	@$(MAKE) --no-print-directory SAN=1 BUILD=build-asan unit sim
+	@$(MAKE) --no-print-directory SAN=1 BUILD=$(ASAN_BUILD) unit sim
 fuzz-programs:
-	@$(MAKE) --no-print-directory SAN=fuzz BUILD=build-fuzz fuzzers
+	@$(MAKE) --no-print-directory SAN=fuzz BUILD=$(FUZZ_BUILD) fuzzers
 .PHONY: fuzzers
 fuzzers: $(FUZZ)
 
 clean:
-	rm -rf build build-asan build-fuzz
+	rm -rf $(BUILD) $(ASAN_BUILD) $(FUZZ_BUILD)
 
 # --- how things are made -------------------------------------------------------------------------
 Q   := $(if $(V),,@)
