@@ -71,7 +71,9 @@ SIM_SRC     := $(wildcard tests/sim/*.c)
 BPFT_SRC    := $(call plain_c,tests/bpf/*.c)
 FUZZ_SRC    := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_HELP   := $(filter-out $(FUZZ_SRC),$(wildcard tests/fuzz/*.c))
-FABRIC_SRC  := $(call plain_c,tests/fabric/*.c)
+FABRIC_ALL  := $(call plain_c,tests/fabric/*.c)
+FABRIC_SRC  := $(if $(FABRIC_ALL),$(shell grep -l '^int main\>' $(FABRIC_ALL)))
+FABRIC_HELP := $(filter-out $(FABRIC_SRC),$(FABRIC_ALL))
 MAN_SRC     := $(wildcard docs/man/*.scd)
 
 skeletons = $(patsubst %.bpf.c,$(BUILD)/%.skel.h,$(1))
@@ -233,7 +235,7 @@ $(BUILD)/tests/bpf/bpf_tests: $(call objects,$(BPFT_SRC)) $(CORE) $(COMMON)
 	$(LINK) $(TEST_LIBS)
 $(FUZZ): %: %.o $(call objects,$(FUZZ_HELP)) $(DAEMON) $(CLIENT) $(CORE) $(COMMON)
 	$(LINK) -fsanitize=fuzzer $(LIBS)
-$(patsubst %.c,$(BUILD)/%,$(FABRIC_SRC)): %: %.o
+$(patsubst %.c,$(BUILD)/%,$(FABRIC_SRC)): %: %.o $(call objects,$(FABRIC_HELP))
 	$(LINK) $(LIBS)
 
 $(BUILD)/man/%: docs/man/%.scd | tools
@@ -244,7 +246,7 @@ $(BUILD)/man/%: docs/man/%.scd | tools
 $(call objects,daemon/main.c $(DAEMON_SRC) $(CLI_SRC) $(BPFT_SRC)) \
 	$(filter-out $(UNIT_LOW:=.o),$(UNIT:=.o)) $(FUZZ:=.o): | $(SKELS)
 $(call objects,$(BPFT_SRC)): | $(call skeletons,$(TESTBPF_SRC))
-$(call objects,$(FABRIC_SRC)): | $(call skeletons,$(FABBPF_SRC))
+$(call objects,$(FABRIC_ALL)): | $(call skeletons,$(FABBPF_SRC))
 
 # --- installation --------------------------------------------------------------------------------
 # mode:source:destination, read by both install and uninstall.
