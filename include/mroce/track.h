@@ -39,8 +39,12 @@
 #define __always_inline inline __attribute__((always_inline))
 #endif
 
+/* Accesses to words that the other side reads or writes. The interleaving test puts its own here. */
+#ifndef TRACK_READ
 #define TRACK_READ(x) (*(const volatile __typeof__(x) *)&(x))
 #define TRACK_WRITE(x, v) (*(volatile __typeof__(x) *)&(x) = (v))
+#define TRACK_PUBLISH(x, v) __atomic_store_n(&(x), v, __ATOMIC_RELEASE)
+#endif
 
 /* Serial arithmetic (RFC 1982) on 32-bit PSNs and 16-bit epochs. */
 static __always_inline int psn_before(__u32 a, __u32 b)
@@ -249,8 +253,13 @@ struct track_state {
 /* Reads the path's state for an ACK or NACK. May run on any CPU, beside both writers. */
 static __always_inline void track_ack(struct mroce_path_rx *rx, struct track_state *s)
 {
+	__u32 acks;
+
 	s->base = TRACK_READ(rx->base);
-	__sync_fetch_and_add(&rx->acks, 1); /* full barrier: base before placed[], see top of file */
+	/* Full barrier: base before placed[], see top of file. The result has to be used, since an
+	 * atomic add without fetch orders nothing on arm64. */
+	acks = __sync_fetch_and_add(&rx->acks, 1);
+	asm volatile("" : : "r"(acks) : "memory");
 	s->highest = TRACK_READ(rx->highest);
 	s->rx_bytes = TRACK_READ(rx->rx_bytes);
 	s->ce_bytes = TRACK_READ(rx->ce_bytes);
@@ -284,7 +293,7 @@ static inline void track_set_base(struct mroce_path_rx *rx, __u32 to)
 		return;
 	bitmap_clear_range(rx->placed, rx->base, to - rx->base);
 	bitmap_clear_range(rx->missed, rx->base, to - rx->base);
-	__atomic_store_n(&rx->base, to, __ATOMIC_RELEASE);
+	TRACK_PUBLISH(rx->base, to);
 }
 
 /* How many PSNs from rx->base on are placed without a hole. */
