@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "core/twin.h"
+
+static uint32_t probe_reply(void *out, const struct mroce_conn_entry *c, const struct packet *p)
+{
+	struct packet r = {
+		.type = MROCE_PROBE_REPLY,
+		.path = p->path,
+		.epoch = p->epoch,
+		.cid = c->peer_cid,
+		.token = c->peer_token,
+		.psn = p->psn,
+		.una = p->una,
+		.ts = p->ts,
+	};
+
+	packet_seal(out, &r);
+	return MROCE_HDR_LEN;
+}
+
+static uint32_t reply_ack(void *out, struct mroce_path_rx *rx, const struct mroce_conn_entry *c,
+			  const struct packet *p, uint8_t type)
+{
+	return ack_build(out, rx, type, p->path, p->epoch, c->peer_cid, c->peer_token,
+			 (uint16_t)c->hint, p->ts, p->psn);
+}
+
+static void note_queue(struct mroce_path_rx *rx, uint32_t queue)
+{
+	if (rx->queue == queue)
+		return;
+	rx->queue = queue;
+	rx->queue_moves++;
+}
+
+int twin_rx(struct port *port, const void *payload, uint32_t len, bool ce, uint32_t queue,
+	    void *reply, uint32_t *reply_len)
+{
+	const struct mroce_conn_entry *c;
+	struct track_packet t;
+	struct mroce_path_rx *rx;
+	struct packet p;
+	uint32_t slot;
+	int err = packet_parse(payload, len, &p);
+
+	*reply_len = 0;
+	if (err)
+		return err;
+	if (packet_is_setup(p.type))
+		return TWIN_SETUP;
+	slot = p.cid & (MROCE_MAX_CONNS - 1);
+	c = &port->conns[slot];
+	if (p.cid == 0 || c->cid != p.cid)
+		return -MROCE_DROP_NO_CONN;
+	if (c->token != p.token)
+		return -MROCE_DROP_TOKEN;
+	if (p.path >= MROCE_MAX_PATHS)
+		return -MROCE_DROP_PATH;
+	if (p.type == MROCE_ACK || p.type == MROCE_NACK || p.type == MROCE_PROBE_REPLY)
+		return TWIN_DELIVER;
+	if (p.path >= c->npaths)
+		return -MROCE_DROP_PATH;
+	if (p.type == MROCE_PROBE) {
+		*reply_len = probe_reply(reply, c, &p);
+		return TWIN_DONE;
+	}
+	t = (struct track_packet){
+		.psn = p.psn, .una = p.una, .ts = p.ts, .bytes = len, .epoch = p.epoch, .ce = ce
+	};
+	rx = &port->paths[slot * MROCE_MAX_PATHS + p.path];
+	note_queue(rx, queue);
+	if (p.type == MROCE_POLL) {
+		err = track_poll(rx, &t);
+		if (err)
+			return err;
+		*reply_len = reply_ack(reply, rx, c, &p, MROCE_ACK);
+		return TWIN_DONE;
+	}
+	err = track_rx(rx, &t);
+	if (err < 0)
+		return err;
+	if (err == TRACK_GAP)
+		*reply_len = reply_ack(reply, rx, c, &p, MROCE_NACK);
+	return TWIN_DELIVER;
+}
