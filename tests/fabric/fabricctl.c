@@ -739,7 +739,7 @@ static int change_port(const struct change *c, const struct maps *maps, __u32 nr
 		fprintf(tc, "qdisc replace dev %s root handle 10: tbf rate %llubit burst %llu limit %llu\n",
 			name, port->rate, TBF_BURST, port->limit);
 	else if (GIVEN(c, F_RATE))
-		fprintf(tc, "qdisc replace dev %s root noqueue\n", name);
+		fprintf(tc, "qdisc replace dev %s root pfifo limit 1000\n", name);
 	return 0;
 }
 
