@@ -134,12 +134,18 @@ struct mroce_credit {
 	__be32 posted; /* receives posted on the stream so far, serial; only ever grows */
 } __attribute__((packed, aligned(4)));
 
-/* The receiver of a message tells its sender that the message failed. */
+/*
+ * A message failed. From its receiver, code = REMOTE_ACCESS or LENGTH: its sender stops sending it. From
+ * its sender, code = LOCAL_ACCESS: it will not be sent to its end, its receiver counts it as ended.
+ * Message numbers are always those of the side that requested the message (for READ_RESP the reader's).
+ */
 struct mroce_error {
 	__be32 stream;
 	__be32 msg;
 	__be16 code; /* enum mroce_status of mroce.h */
-	__be16 reserved;
+	__u8 op;     /* LOCAL_ACCESS: enum mroce_op of the message, 0 for a read; else 0 */
+	__u8 reserved;
+	__be32 rseq; /* LOCAL_ACCESS and op SEND*, WRITE_IMM: the posted receive it had taken */
 } __attribute__((packed, aligned(4)));
 
 struct mroce_close {
@@ -204,7 +210,7 @@ _Static_assert(sizeof(struct mroce_ack) == 96, "wire layout");
 _Static_assert(__builtin_offsetof(struct mroce_ack, seen) == 32, "wire layout");
 _Static_assert(sizeof(struct mroce_read_req) == 40, "wire layout");
 _Static_assert(sizeof(struct mroce_credit) == 8, "wire layout");
-_Static_assert(sizeof(struct mroce_error) == 12, "wire layout");
+_Static_assert(sizeof(struct mroce_error) == 16, "wire layout");
 _Static_assert(sizeof(struct mroce_wire_port) == 24, "wire layout");
 _Static_assert(sizeof(struct mroce_hello) == 48 + 24 * MROCE_MAX_PORTS, "wire layout");
 
