@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <jansson.h>
-#include "engine.h"
+#include "core/engine.h"
 
 struct portset;
 

@@ -18,7 +18,7 @@
 #define ABI_CQ_ENTRIES 8192
 
 enum abi_type {
-	ABI_HELLO = 1,	  /* first message of an application; answer carries 3 fds: rings, doorbell, wake */
+	ABI_HELLO = 1,	  /* first message of an application; answer carries 3 fds, see enum abi_hello_fd */
 	ABI_MR_SHARED,	  /* carries 1 fd: a memfd sealed against shrinking */
 	ABI_MR_INPLACE,	  /* memory of the calling process, reached with process_vm_readv/writev */
 	ABI_MR_FREE,
@@ -32,11 +32,22 @@ enum abi_type {
 	ABI_EV_ENDED,
 };
 
+/*
+ * The doorbell is an eventfd that wakes the daemon. The application is woken by a pipe: the daemon's end of
+ * it has its own file status flags, so no application can make the daemon's write block.
+ */
+enum abi_hello_fd {
+	ABI_FD_RINGS,	 /* memfd of struct abi_rings */
+	ABI_FD_DOORBELL, /* eventfd; write it if daemon_asleep could be cleared */
+	ABI_FD_WAKE,	 /* read end of a pipe; a byte comes when the daemon has cleared app_asleep */
+	ABI_HELLO_FDS,
+};
+
 struct abi_msg {
 	uint32_t magic;
 	uint16_t type;	 /* enum abi_type; the same in an answer */
 	uint16_t answer; /* 0 request or event, 1 answer */
-	uint32_t id;	 /* chosen by the asker, comes back in the answer */
+	uint32_t id;	 /* chosen by the asker, comes back in the answer; EV_ENDED: cq_tail at that time */
 	int32_t status;	 /* answers: 0 or -errno; EV_ENDED: enum mroce_status */
 	union {
 		struct {
@@ -98,13 +109,17 @@ struct abi_cqe {
  * The rings. Indices run freely; entry = index & (entries - 1). A producer writes the entry, then its
  * tail (release); a consumer reads the tail (acquire), the entry, then writes its head (release).
  * Sleeping: the sleeper sets its flag, full fence, looks once more, sleeps; the other side, after
- * writing its tail, full fence, reads the flag, and writes the eventfd only if it is set.
- * The daemon consumes no SQE while completions owed + unread could exceed the completion ring.
+ * writing its tail, full fence, reads the flag, and only if it is set exchanges it with 0 and, if the
+ * exchange found it set, wakes the sleeper. So there is one wake-up for each time the flag was set.
+ * The daemon consumes no SQE while completions owed + unread could exceed the completion ring; an
+ * application that has made room in it while SQEs wait looks at daemon_asleep as if it had posted.
+ * ring.h has the only code that does this.
  */
 struct abi_rings {
 	uint32_t sq_head __attribute__((aligned(64))); /* daemon */
 	uint32_t daemon_asleep;			       /* daemon; doorbell eventfd wanted */
 	uint32_t cq_tail __attribute__((aligned(64))); /* daemon */
+	uint32_t events;			       /* daemon; control messages sent unasked so far */
 	uint32_t sq_tail __attribute__((aligned(64))); /* application */
 	uint32_t cq_head __attribute__((aligned(64))); /* application */
 	uint32_t app_asleep;			       /* application; wake eventfd wanted */
