@@ -8,7 +8,6 @@
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <ctype.h>
 #include <getopt.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
@@ -417,7 +416,7 @@ struct change {
 	double loss_percent;
 	double burst_mean;
 	__u64 rate, limit, ce_threshold;
-	__u32 udp_port, ecmp_salt, hold_us;
+	__u32 udp_port, ecmp_salt, hold_us, seed;
 	bool clear;
 	bool every_port;		/* inner links of a leaf-spine plane, too */
 };
@@ -425,6 +424,7 @@ struct change {
 enum field {
 	F_LOSS, F_BURST, F_BURST_MEAN, F_DUP, F_CORRUPT, F_TRUNCATE, F_REORDER, F_CE, F_TYPES,
 	F_BLACKHOLE, F_RATE, F_LIMIT, F_CE_THRESHOLD, F_UDP_PORT, F_SALT, F_LINK, F_LINK_DOWN, F_HOLD,
+	F_SEED,
 };
 
 #define GIVEN(c, f)	((c)->given & (1U << (f)))
@@ -433,7 +433,7 @@ enum set_option {
 	O_HOST = 256, O_LEAF, O_SPINE, O_DIR, O_LOSS, O_BURST, O_BURST_MEAN, O_DUP, O_CORRUPT, O_TRUNCATE,
 	O_REORDER, O_CE, O_TYPES, O_BLACKHOLE, O_NO_BLACKHOLE, O_RATE, O_LIMIT, O_CE_THRESHOLD,
 	O_UDP_PORT, O_SALT, O_DOWN, O_UP, O_CLEAR, O_HOLD,
-	O_EVERY_PORT,
+	O_EVERY_PORT, O_SEED,
 };
 
 static const struct option set_options[] = {
@@ -458,6 +458,7 @@ static const struct option set_options[] = {
 	{ "udp-port", 1, NULL, O_UDP_PORT },
 	{ "ecmp-salt", 1, NULL, O_SALT },
 	{ "hold", 1, NULL, O_HOLD },
+	{ "seed", 1, NULL, O_SEED },
 	{ "down", 0, NULL, O_DOWN },
 	{ "up", 0, NULL, O_UP },
 	{ "clear", 0, NULL, O_CLEAR },
@@ -567,6 +568,9 @@ static int parse_value(struct change *c, int opt, const char *arg)
 	case O_SALT:
 		c->given |= 1U << F_SALT;
 		return parse_u32("ecmp-salt", arg, 0, ~0U, &c->ecmp_salt);
+	case O_SEED:
+		c->given |= 1U << F_SEED;
+		return parse_u32("seed", arg, 0, ~0U, &c->seed);
 	case O_HOLD:
 		c->given |= 1U << F_HOLD;
 		return parse_u32("hold", arg, 1, 1000000, &c->hold_us);
@@ -727,7 +731,7 @@ static int change_port(const struct change *c, const struct maps *maps, __u32 nr
 		port->limit = c->limit;
 	if (GIVEN(c, F_CE_THRESHOLD))
 		port->ce_threshold = c->ce_threshold;
-	if (port->ce_threshold && !port->rate)
+	if (GIVEN(c, F_CE_THRESHOLD) && port->ce_threshold && !port->rate)
 		return fail("--ce-threshold: port %s has no --rate, so it has no queue; set one, "
 			    "or mark at random with --ce PCT", name);
 	port_derive(port);
@@ -807,6 +811,8 @@ static int change_config(const struct change *c, const struct maps *maps, struct
 		cfg->udp_port = c->udp_port;
 	if (GIVEN(c, F_SALT))
 		cfg->ecmp_salt = c->ecmp_salt;
+	if (GIVEN(c, F_SEED))
+		cfg->seed = c->seed;
 	if (GIVEN(c, F_HOLD))
 		cfg->hold_ns = c->hold_us * 1000;
 	if (ticks && !ticked)
@@ -864,7 +870,8 @@ struct plane_view {
 	const char *netns;
 	struct maps maps;
 	struct fab_config cfg;
-	struct net_queue queues[FAB_MAX_IFINDEX];
+	struct net_stats ports[FAB_MAX_IFINDEX];
+	struct net_stats hosts[FAB_MAX_HOSTS];	/* of the host's end */
 };
 
 static int counters_read(const struct plane_view *view, __u32 key, struct fab_counters *sum)
@@ -921,8 +928,21 @@ static void json_counters(const struct fab_counters *n)
 	       n->flooded);
 }
 
+/* The queue a packet waits in before it goes in direction dir over the link of port nr. */
+static void ends_of(const struct plane_view *view, __u32 nr, const struct fab_port *port, __u32 dir,
+		    struct net_stats *out)
+{
+	if (dir == FAB_TO)
+		*out = view->ports[port->ifindex];
+	else if (port->kind == FAB_EDGE)
+		*out = view->hosts[nr];
+	else	/* the other end is a port, too, and counts it */
+		*out = (struct net_stats){};
+}
+
 static int json_port(const struct plane_view *view, __u32 nr)
 {
+	struct net_stats end;
 	static const char *const dirs[] = { "from", "to" };
 	struct fab_counters count;
 	struct fab_port port;
@@ -934,16 +954,17 @@ static int json_port(const struct plane_view *view, __u32 nr)
 	if (bpf_map_lookup_elem(view->maps.ports, &nr, &port))
 		return fail("cannot read port %s: %s", name, strerror(errno));
 	printf("%s{\"port\":\"%s\",\"kind\":\"%s\",\"up\":%s,\"rate\":%llu,\"limit\":%llu,"
-	       "\"ce_threshold\":%llu,\"queue_drops\":%llu,\"queue_bytes\":%u",
+	       "\"ce_threshold\":%llu,\"queue_bytes\":%u",
 	       nr ? "," : "", name, kind_name(port.kind), net_is_up(name) ? "true" : "false", port.rate,
-	       port.limit, port.ce_threshold, view->queues[port.ifindex].drops,
-	       view->queues[port.ifindex].backlog);
+	       port.limit, port.ce_threshold, view->ports[port.ifindex].queue_bytes);
 	for (__u32 dir = 0; dir < FAB_DIRS; dir++) {
 		key = 2 * nr + dir;
 		if (bpf_map_lookup_elem(view->maps.rules, &key, &rule) ||
 		    counters_read(view, key, &count))
 			return -EIO;
-		printf(",\"%s\":{", dirs[dir]);
+		ends_of(view, nr, &port, dir, &end);
+		printf(",\"%s\":{\"queue_drops\":%llu,\"link_drops\":%llu,", dirs[dir], end.queue_drops,
+		       end.link_drops);
 		json_rule(&rule);
 		json_counters(&count);
 		putchar('}');
@@ -1001,11 +1022,11 @@ static void text_rule(const char *port, const char *dir, const struct fab_rule *
 }
 
 static void text_counters(const char *name, const char *dir, const struct fab_counters *n,
-			  const char *queue)
+			  const struct net_stats *end)
 {
-	printf("  %-6s %-4s %11llu %14llu %8llu %8llu %8llu %7llu %7llu %7llu %7llu %8llu %s\n", name, dir,
-	       n->packets, n->bytes, n->lost, n->lost_burst, n->blackholed, n->duplicated, n->corrupted,
-	       n->truncated, n->held, n->ce_marked, queue);
+	printf("  %-6s %-4s %11llu %14llu %8llu %8llu %8llu %7llu %7llu %7llu %7llu %8llu %8llu %8llu\n", name,
+	       dir, n->packets, n->bytes, n->lost, n->lost_burst, n->blackholed, n->duplicated,
+	       n->corrupted, n->truncated, n->held, n->ce_marked, end->queue_drops, end->link_drops);
 }
 
 static int text_port(const struct plane_view *view, __u32 nr, bool rules)
@@ -1014,7 +1035,8 @@ static int text_port(const struct plane_view *view, __u32 nr, bool rules)
 	struct fab_counters count;
 	struct fab_port port;
 	struct fab_rule rule;
-	char name[IFNAMSIZ], queue[64];
+	struct net_stats end;
+	char name[IFNAMSIZ];
 	__u32 key;
 
 	port_name(&view->cfg, nr, name);
@@ -1030,11 +1052,11 @@ static int text_port(const struct plane_view *view, __u32 nr, bool rules)
 		if (bpf_map_lookup_elem(view->maps.rules, &key, &rule) ||
 		    counters_read(view, key, &count))
 			return -EIO;
-		snprintf(queue, sizeof(queue), "%8llu", view->queues[port.ifindex].drops);
+		ends_of(view, nr, &port, dir, &end);
 		if (rules)
 			text_rule(name, dirs[dir], &rule);
 		else
-			text_counters(name, dirs[dir], &count, dir == FAB_TO ? queue : "       -");
+			text_counters(name, dirs[dir], &count, &end);
 	}
 	return 0;
 }
@@ -1050,12 +1072,32 @@ static int text_plane(const struct plane_view *view)
 	printf(", seed %llu\n", cfg->seed);
 	for (__u32 nr = 0; nr < cfg->ports && !err; nr++)
 		err = text_port(view, nr, true);
-	printf("  %-6s %-4s %11s %14s %8s %8s %8s %7s %7s %7s %7s %8s %8s\n", "port", "dir", "packets",
+	printf("  %-6s %-4s %11s %14s %8s %8s %8s %7s %7s %7s %7s %8s %8s %8s\n", "port", "dir", "packets",
 	       "bytes", "lost", "in burst", "blackhol", "dup", "corrupt", "trunc", "reorder", "ce",
-	       "q-drops");
+	       "q-drops", "l-drops");
 	for (__u32 nr = 0; nr < cfg->ports && !err; nr++)
 		err = text_port(view, nr, false);
 	return err;
+}
+
+/* netns is mr-NAME-s<plane>; its hosts are mr-NAME-h<host>, and their interface here is p<plane>. */
+static int hosts_read(struct plane_view *view)
+{
+	static struct net_stats all[FAB_MAX_IFINDEX];
+	char host[64], ifname[IFNAMSIZ];
+	const char *dash = strrchr(view->netns, '-');
+	unsigned int ifindex;
+
+	snprintf(ifname, sizeof(ifname), "p%u", view->cfg.plane);
+	for (__u32 h = 0; h < view->cfg.hosts; h++) {
+		snprintf(host, sizeof(host), "%.*s-h%u", (int)(dash ? dash - view->netns : 0), view->netns,
+			 h + 1);
+		if (net_enter(host) || net_stats(all, FAB_MAX_IFINDEX))
+			return -EIO;
+		ifindex = if_nametoindex(ifname);
+		view->hosts[h] = all[ifindex < FAB_MAX_IFINDEX ? ifindex : 0];
+	}
+	return net_enter(view->netns);
 }
 
 static int show_plane(const char *netns, bool json)
@@ -1068,7 +1110,9 @@ static int show_plane(const char *netns, bool json)
 		return -EIO;
 	err = config_read(&view.maps, &view.cfg);
 	if (!err)
-		err = net_queues(view.queues, FAB_MAX_IFINDEX);
+		err = hosts_read(&view);
+	if (!err)
+		err = net_stats(view.ports, FAB_MAX_IFINDEX);
 	if (!err)
 		err = json ? json_plane(&view) : text_plane(&view);
 	maps_close(&view.maps);

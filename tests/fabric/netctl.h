@@ -108,8 +108,11 @@ static int net_offloads(const char *ifname, bool on)
 
 	if (sock < 0)
 		return net_fail(errno, "cannot open a socket for", ifname);
-	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]) && !err && !on; i++)
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]) && !err && !on; i++) {
 		err = net_ethtool(sock, ifname, commands[i], 0);
+		if (err == -EOPNOTSUPP)	/* veth takes some away by itself when XDP is attached */
+			err = 0;
+	}
 	if (!err && !on)
 		err = net_vlan_offload_off(sock, ifname);
 	if (!err && on)
@@ -118,13 +121,18 @@ static int net_offloads(const char *ifname, bool on)
 	return err ? net_fail(-err, "cannot set offloads of", ifname) : 0;
 }
 
-struct net_queue {
-	__u64 drops;
-	__u32 backlog;	/* bytes waiting */
-	__u32 waiting;	/* packets waiting */
+struct net_stats {
+	__u64 queue_drops;
+	__u32 queue_bytes;
+	__u64 link_drops;	/* the other end had no room: never a rule's doing */
 };
 
-static void net_queue_parse(const struct rtattr *stats, struct net_queue *out)
+struct net_table {
+	struct net_stats *by_ifindex;
+	int n;
+};
+
+static void net_queue_parse(const struct rtattr *stats, struct net_stats *out)
 {
 	const struct rtattr *at = RTA_DATA(stats);
 	int len = RTA_PAYLOAD(stats);
@@ -134,58 +142,92 @@ static void net_queue_parse(const struct rtattr *stats, struct net_queue *out)
 		if ((at->rta_type & NLA_TYPE_MASK) != TCA_STATS_QUEUE)
 			continue;
 		memcpy(&queue, RTA_DATA(at), sizeof(queue));
-		*out = (struct net_queue){ queue.drops, queue.backlog, queue.qlen };
+		out->queue_drops = queue.drops;
+		out->queue_bytes = queue.backlog;
 	}
 }
 
-static void net_queue_message(struct nlmsghdr *msg, struct net_queue *by_ifindex, int n)
+static void net_qdisc_message(struct nlmsghdr *msg, struct net_table *table)
 {
 	struct tcmsg *tc = NLMSG_DATA(msg);
 	struct rtattr *at = TCA_RTA(tc), *stats = NULL;
 	int len = TCA_PAYLOAD(msg);
-	bool is_tbf = false;
+	bool is_queue = false;
 
 	for (; RTA_OK(at, len); at = RTA_NEXT(at, len)) {
 		if (at->rta_type == TCA_KIND)
-			is_tbf = !strcmp(RTA_DATA(at), "tbf");
+			is_queue = !strcmp(RTA_DATA(at), "tbf") || !strcmp(RTA_DATA(at), "pfifo");
 		else if ((at->rta_type & NLA_TYPE_MASK) == TCA_STATS2)
 			stats = at;
 	}
-	if (is_tbf && stats && tc->tcm_ifindex < n)
-		net_queue_parse(stats, &by_ifindex[tc->tcm_ifindex]);
+	if (is_queue && stats && tc->tcm_ifindex < table->n)
+		net_queue_parse(stats, &table->by_ifindex[tc->tcm_ifindex]);
 }
 
-/* Reads the TBF queues of this namespace into by_ifindex[0 .. n - 1]. */
-static int net_queues(struct net_queue *by_ifindex, int n)
+static void net_link_message(struct nlmsghdr *msg, struct net_table *table)
+{
+	struct ifinfomsg *link = NLMSG_DATA(msg);
+	struct rtattr *at = IFLA_RTA(link);
+	int len = IFLA_PAYLOAD(msg);
+	struct rtnl_link_stats64 stats;
+
+	for (; RTA_OK(at, len); at = RTA_NEXT(at, len)) {
+		if (at->rta_type != IFLA_STATS64 || link->ifi_index >= table->n)
+			continue;
+		memcpy(&stats, RTA_DATA(at), sizeof(stats));
+		table->by_ifindex[link->ifi_index].link_drops = stats.tx_dropped;
+	}
+}
+
+static int net_dump_read(int sock, void (*each)(struct nlmsghdr *, struct net_table *),
+			 struct net_table *table)
+{
+	static char buf[1 << 16];
+	struct nlmsghdr *msg;
+	ssize_t len;
+
+	while ((len = recv(sock, buf, sizeof(buf), 0)) > 0) {
+		for (msg = (void *)buf; NLMSG_OK(msg, len); msg = NLMSG_NEXT(msg, len)) {
+			if (msg->nlmsg_type == NLMSG_DONE)
+				return 0;
+			if (msg->nlmsg_type == NLMSG_ERROR)
+				return -EIO;
+			each(msg, table);
+		}
+	}
+	return -EIO;
+}
+
+static int net_dump(int type, void (*each)(struct nlmsghdr *, struct net_table *),
+		    struct net_table *table)
 {
 	struct {
 		struct nlmsghdr hdr;
-		struct tcmsg tc;
-	} req = {
-		.hdr = { sizeof(req), RTM_GETQDISC, NLM_F_REQUEST | NLM_F_DUMP, 1, 0 },
-		.tc = { .tcm_family = AF_UNSPEC },
-	};
-	static char buf[1 << 16];
-	int sock = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-	struct nlmsghdr *msg;
-	bool done = false;
-	ssize_t len;
+		union {
+			struct tcmsg tc;
+			struct ifinfomsg link;
+		} body;
+	} req = { .hdr = { sizeof(req), type, NLM_F_REQUEST | NLM_F_DUMP, 1, 0 } };
+	int sock = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), err;
 
-	memset(by_ifindex, 0, n * sizeof(*by_ifindex));
 	if (sock < 0)
 		return net_fail(errno, "cannot open", "netlink");
-	if (send(sock, &req, sizeof(req), 0) < 0)
-		done = true;
-	while (!done && (len = recv(sock, buf, sizeof(buf), 0)) > 0) {
-		for (msg = (void *)buf; NLMSG_OK(msg, len); msg = NLMSG_NEXT(msg, len)) {
-			if (msg->nlmsg_type == NLMSG_DONE || msg->nlmsg_type == NLMSG_ERROR)
-				done = true;
-			else
-				net_queue_message(msg, by_ifindex, n);
-		}
-	}
+	if (type == RTM_GETLINK)
+		req.hdr.nlmsg_len = NLMSG_LENGTH(sizeof(struct ifinfomsg));
+	err = send(sock, &req, req.hdr.nlmsg_len, 0) < 0 ? -errno : net_dump_read(sock, each, table);
 	close(sock);
-	return 0;
+	return err ? net_fail(-err, "cannot read statistics by", "netlink") : 0;
+}
+
+/* Reads the statistics of every interface of this namespace into by_ifindex[0 .. n - 1]. */
+static int net_stats(struct net_stats *by_ifindex, int n)
+{
+	struct net_table table = { by_ifindex, n };
+	int err;
+
+	memset(by_ifindex, 0, n * sizeof(*by_ifindex));
+	err = net_dump(RTM_GETLINK, net_link_message, &table);
+	return err ? err : net_dump(RTM_GETQDISC, net_qdisc_message, &table);
 }
 
 #endif
