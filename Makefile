@@ -308,7 +308,7 @@ lint-c:
 		--inline-suppr --error-exitcode=1 -D_GNU_SOURCE -Iinclude -Ilib -I. $(C_SRC))
 
 lint-shell:
-	@grep -rlIE '^#!.*\<(ba)?sh\>' .ci scripts tests | xargs -r shellcheck -x
+	@grep -rlIE '^#!.*\<(ba)?sh\>' .ci scripts tests | xargs -r shellcheck -x -S warning
 
 lint-words:
 	@! grep -rnIE '$(WORDS)' --exclude-dir=.git --exclude-dir='build*' --exclude-dir=LICENSES . \
