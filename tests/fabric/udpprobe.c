@@ -3,7 +3,7 @@
  * Measures what a network does to a train of numbered UDP packets.
  *
  *	udpprobe recv COUNT [PORT]	prints the account, as name=value lines, once nothing has come for
- *					half a second after the first packet (or for ten before it)
+ *					0.3 s after the first packet (or for ten before it)
  *	udpprobe send ADDRESS COUNT [-p PORT] [-s SIZE] [-t TYPES] [-f FLOWS] [-g GAP_US] [-c]
  *
  * Byte 1 of a packet is its type: TYPES in turn (1 unless given). FLOWS source ports are used in
@@ -26,7 +26,7 @@
 #define DEFAULT_PORT	4797
 #define MAX_FLOWS	256
 #define MAX_SIZE	9000
-#define SILENCE_MS	500
+#define SILENCE_MS	300
 #define FIRST_WAIT_MS	10000
 
 struct probe {

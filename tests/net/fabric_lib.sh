@@ -1,0 +1,100 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# For the tests of the fabric itself: TAP, a fabric of their own that is gone at the end, and a train of
+# numbered packets whose fate is compared with what the switch says it did.
+
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
+fabric=${fabric:-fbt$$}
+probe=${BUILD:-build}/tests/fabric/udpprobe
+work=$(mktemp -d)
+tests=0
+failures=0
+trap 'F down; rm -rf "$work"' EXIT
+trap 'exit 1' INT TERM HUP
+
+F() {
+	scripts/fabric --name "$fabric" "$@"
+}
+
+ok() {	# result-of-command name
+	tests=$((tests + 1))
+	if [[ $1 == 0 ]]; then
+		echo "ok $tests - $2"
+	else
+		failures=$((failures + 1))
+		echo "not ok $tests - $2"
+	fi
+}
+
+check() {	# name command...
+	local name=$1
+	shift
+	"$@" >"$work/check" 2>&1
+	ok $? "$name"
+	[[ -s $work/check ]] && sed 's/^/# /' "$work/check"
+	return 0
+}
+
+fails() {	# command...: true if it fails
+	! "$@"
+}
+
+equal() {	# got want what
+	[[ $1 == "$2" ]] || { echo "$3: got $1, want $2"; return 1; }
+}
+
+between() {	# value low high what
+	(($1 >= $2 && $1 <= $3)) || { echo "$4: got $1, want $2 to $3"; return 1; }
+}
+
+finish() {
+	echo "1..$tests"
+	exit $((failures > 0))
+}
+
+# Polls until the command is true, for ten seconds at most.
+wait_until() {
+	local deadline=$((SECONDS + 10))
+	until "$@" >/dev/null 2>&1; do
+		((SECONDS < deadline)) || { echo "# waited in vain for: $*"; return 1; }
+		sleep 0.02
+	done
+}
+
+listens() {	# host udp-port
+	F exec "$1" grep -q ":$(printf %04X "$2") " /proc/net/udp6
+}
+
+listens_tcp() {	# host tcp-port
+	F exec "$1" grep -q ":$(printf %04X "$2") 0*:0000 0A" /proc/net/tcp6 /proc/net/tcp
+}
+
+# Sends a train; the account of the receiver is in $arrived, $unique, $lost, $late ... afterwards.
+train() {	# receiver address count [options of udpprobe send]
+	local receiver=$1 address=$2 count=$3 pid
+	shift 3
+	F exec "$receiver" "$probe" recv "$count" >"$work/account" &
+	pid=$!
+	wait_until listens "$receiver" 4797
+	F exec h1 "$probe" send "$address" "$count" "$@" || echo "# cannot send to $address"
+	wait "$pid"
+	# shellcheck disable=SC1091
+	. "$work/account"
+}
+
+# Writes the counters of one side of a port into a file, as "name value" lines.
+counters() {	# file plane port from|to
+	F show -j | python3 -c '
+import json, sys
+plane, port, side = sys.argv[1:]
+for p in json.load(sys.stdin)["planes"][int(plane) - 1]["ports"]:
+    if p["port"] == port:
+        for name, value in p[side].items():
+            print(name, value)' "${@:2}" >"$1"
+}
+
+counter() {	# plane port from|to name
+	counters "$work/counter" "$1" "$2" "$3"
+	sed -n "s/^$4 //p" "$work/counter"
+}
