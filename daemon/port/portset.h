@@ -14,13 +14,17 @@
 
 struct portset;
 
+#define PORT_MTU_MIN 1280
+
 struct portset_config {
-	const char *interfaces[MROCE_MAX_PORTS]; /* names; NULL-terminated if fewer */
-	uint16_t udp_port;			 /* default MROCE_UDP_PORT */
+	/* NAME or NAME@ADDRESS (the address that peers are told; default: the first global IPv4 address of
+	 * the interface, else IPv6); NULL-terminated if fewer */
+	const char *interfaces[MROCE_MAX_PORTS];
+	uint16_t udp_port;  /* default MROCE_UDP_PORT */
 	bool allow_generic; /* take generic (skb) mode if native is refused; default no */
 	bool nack;	    /* kernel NACKs by the TC programs; default yes */
-	bool adopt;	    /* use an mroce_xdp program already attached by `ip link`; default yes */
-	uint32_t ring_size; /* rx and tx ring, frames, power of two; default 4096 */
+	bool adopt; /* use an mroce_xdp program already attached by `ip link`; default yes */
+	uint32_t ring_size;	/* rx and tx ring, frames, power of two; default 4096 */
 	const char *object_dir; /* where mroce_*.bpf.o lie, NULL: the built-in skeletons */
 	/* Called while a send or receive needs it; see worker */
 	void (*log)(int level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* adopt.h: what XDP program does an interface have, and can we work with it? */
+#ifndef BPF_ADOPT_H
+#define BPF_ADOPT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "daemon/port/log.h"
+#include "tables.h"
+
+struct adopt_found {
+	uint32_t prog_id; /* 0: no program */
+	uint32_t link_id; /* 0: attached by netlink (`ip link`) */
+	bool generic;
+	bool ours;     /* named mroce_xdp */
+	char name[16]; /* empty: may not be looked at (needs CAP_SYS_ADMIN) */
+};
+
+/* 0 or -errno. */
+int adopt_find(uint32_t ifindex, struct adopt_found *out);
+/*
+ * Takes the maps of a program that `ip link` attached: *t mapped, *xsks the fd of its XSKMAP.
+ * 0 or -errno, explained.
+ */
+int adopt_maps(const struct adopt_found *found, const char *interface, struct tables *t, int *xsks,
+	       log_fn log);
+
+#endif

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "tables.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+const struct table_shape table_shapes[TABLES] = {
+	[TABLE_CONFIG] = { MROCE_MAP_CONFIG, BPF_MAP_TYPE_ARRAY, sizeof(struct mroce_bpf_config), 1 },
+	[TABLE_CONNS] = { MROCE_MAP_CONNS, BPF_MAP_TYPE_ARRAY, sizeof(struct mroce_conn_entry),
+			  MROCE_MAX_CONNS },
+	[TABLE_PATHS] = { MROCE_MAP_PATHS, BPF_MAP_TYPE_ARRAY, sizeof(struct mroce_path_rx),
+			  MROCE_MAX_CONNS *MROCE_MAX_PATHS },
+	[TABLE_COUNTERS] = { MROCE_MAP_COUNTERS, BPF_MAP_TYPE_PERCPU_ARRAY, sizeof(uint64_t),
+			     MROCE_COUNTERS },
+};
+
+void tables_init(struct tables *t)
+{
+	memset(t, 0, sizeof(*t));
+	for (int i = 0; i < TABLES; i++)
+		t->fd[i] = -1;
+}
+
+static int check_shape(const struct tables *t, enum table which, uint32_t *id,
+		       const char *interface, log_fn log)
+{
+	const struct table_shape *shape = &table_shapes[which];
+	struct bpf_map_info info = { 0 };
+	uint32_t len = sizeof(info);
+
+	if (bpf_obj_get_info_by_fd(t->fd[which], &info, &len))
+		return -errno;
+	*id = info.id;
+	if (info.type == shape->type && info.key_size == sizeof(uint32_t) &&
+	    info.value_size == shape->value_size && info.max_entries == shape->entries)
+		return 0;
+	log(LOG_ERR,
+	    "%s: map %s has %u entries of %u bytes, this daemon needs %u of %u: the program was "
+	    "built "
+	    "from another version; attach the mroce_xdp.bpf.o that came with this one",
+	    interface, shape->name, info.max_entries, info.value_size, shape->entries,
+	    shape->value_size);
+	return -EPROTO;
+}
+
+static size_t mapped_size(enum table which)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+	size_t size = (size_t)table_shapes[which].value_size * table_shapes[which].entries;
+
+	return (size + page - 1) / page * page;
+}
+
+static void *map_one(const struct tables *t, enum table which)
+{
+	void *at = mmap(NULL, mapped_size(which), PROT_READ | PROT_WRITE, MAP_SHARED, t->fd[which],
+			0);
+
+	return at == MAP_FAILED ? NULL : at;
+}
+
+static void unmap(struct tables *t)
+{
+	if (t->config)
+		munmap(t->config, mapped_size(TABLE_CONFIG));
+	if (t->conns)
+		munmap(t->conns, mapped_size(TABLE_CONNS));
+	if (t->paths)
+		munmap(t->paths, mapped_size(TABLE_PATHS));
+	t->config = NULL;
+	t->conns = NULL;
+	t->paths = NULL;
+}
+
+int tables_map(struct tables *t, const char *interface, log_fn log)
+{
+	int err;
+
+	for (int i = 0; i < TABLES; i++) {
+		err = check_shape(t, i, &t->id[i], interface, log);
+		if (err)
+			return err;
+	}
+	t->config = map_one(t, TABLE_CONFIG);
+	t->conns = map_one(t, TABLE_CONNS);
+	t->paths = map_one(t, TABLE_PATHS);
+	if (t->config && t->conns && t->paths)
+		return 0;
+	err = -errno;
+	log(LOG_ERR, "%s: BPF maps cannot be mapped into memory: %s", interface, strerror(-err));
+	unmap(t);
+	return err;
+}
+
+void tables_close(struct tables *t)
+{
+	unmap(t);
+	for (int i = 0; i < TABLES; i++) {
+		if (t->fd[i] >= 0)
+			close(t->fd[i]);
+	}
+	tables_init(t);
+}
+
+void tables_silence(struct tables *t)
+{
+	__atomic_store_n(&t->config->schema, 0, __ATOMIC_RELEASE);
+	for (uint32_t i = 0; i < MROCE_MAX_CONNS; i++)
+		__atomic_store_n(&t->conns[i].cid, 0, __ATOMIC_RELEASE);
+	memset(t->conns, 0, sizeof(*t->conns) * MROCE_MAX_CONNS);
+}
+
+void tables_activate(struct tables *t, uint16_t udp_port, bool nack)
+{
+	t->config->udp_port = udp_port;
+	t->config->nack = nack;
+	__atomic_store_n(&t->config->schema, MROCE_MAP_SCHEMA, __ATOMIC_RELEASE);
+}
+
+void tables_counters(const struct tables *t, uint64_t out[MROCE_COUNTERS])
+{
+	int cpus = libbpf_num_possible_cpus();
+	uint64_t *values;
+
+	if (cpus <= 0 || !tables_present(t))
+		return;
+	values = calloc(cpus, sizeof(*values));
+	if (!values)
+		return;
+	for (uint32_t i = 0; i < MROCE_COUNTERS; i++) {
+		if (bpf_map_lookup_elem(t->fd[TABLE_COUNTERS], &i, values))
+			continue;
+		for (int cpu = 0; cpu < cpus; cpu++)
+			out[i] += values[cpu];
+	}
+	free(values);
+}
