@@ -21,7 +21,8 @@ int echo(struct xdp_md *ctx)
 	__u8 mac[ETH_ALEN];
 	__be32 addr;
 
-	if ((void *)(ip + 1) > end || eth->h_proto != bpf_htons(ETH_P_IP) || ip->protocol != IPPROTO_UDP)
+	if ((void *)(ip + 1) > end || eth->h_proto != bpf_htons(ETH_P_IP) ||
+	    ip->protocol != IPPROTO_UDP)
 		return XDP_PASS;
 	__builtin_memcpy(mac, eth->h_dest, ETH_ALEN);
 	__builtin_memcpy(eth->h_dest, eth->h_source, ETH_ALEN);

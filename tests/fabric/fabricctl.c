@@ -19,10 +19,10 @@
 #include "fabric.h"
 #include "netctl.h"
 
-#define TBF_BURST	65536ULL
-#define DEFAULT_LIMIT	307200ULL
-#define TC_HANDLE	1
-#define TC_PRIORITY	1
+#define TBF_BURST 65536ULL
+#define DEFAULT_LIMIT 307200ULL
+#define TC_HANDLE 1
+#define TC_PRIORITY 1
 
 struct maps {
 	int config, ifindex, ports, rules, states, counters, slots;
@@ -110,7 +110,8 @@ static int parse_rate(const char *text, __u64 *out)
 		*out = v;
 		return 0;
 	}
-	return fail("--rate %s: want something like 1gbit, 200mbit or 64kbit (100kbit to 100gbit), or none",
+	return fail("--rate %s: want something like 1gbit, 200mbit or 64kbit (100kbit to 100gbit), "
+		    "or none",
 		    text);
 }
 
@@ -180,15 +181,19 @@ static int map_fd_by_id(struct maps *maps, __u32 id)
 /* Finds the maps of the switch in the current namespace, by the program on its first port. */
 static int maps_find(const char *netns, struct maps *maps)
 {
-	DECLARE_LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = if_nametoindex("h1"),
-			    .attach_point = BPF_TC_INGRESS);
-	DECLARE_LIBBPF_OPTS(bpf_tc_opts, opts, .handle = TC_HANDLE, .priority = TC_PRIORITY);
+	struct bpf_tc_hook hook = { .sz = sizeof(hook),
+				    .ifindex = if_nametoindex("h1"),
+				    .attach_point = BPF_TC_INGRESS };
+	struct bpf_tc_opts opts = { .sz = sizeof(opts),
+				    .handle = TC_HANDLE,
+				    .priority = TC_PRIORITY };
 	__u32 ids[32], len = sizeof(struct bpf_prog_info);
 	struct bpf_prog_info info = { .nr_map_ids = 32, .map_ids = (__u64)(unsigned long)ids };
 	int fd;
 
 	if (!hook.ifindex || bpf_tc_query(&hook, &opts))
-		return fail("no switch is attached in namespace %s: run `down`, then `up` again", netns);
+		return fail("no switch is attached in namespace %s: run `down`, then `up` again",
+			    netns);
 	fd = bpf_prog_get_fd_by_id(opts.prog_id);
 	if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len))
 		return fail("cannot look at the switch program in %s: %s", netns, strerror(errno));
@@ -199,7 +204,8 @@ static int maps_find(const char *netns, struct maps *maps)
 			return -EIO;
 	}
 	if (maps->config < 0 || maps->rules < 0 || maps->counters < 0 || maps->ports < 0)
-		return fail("namespace %s runs another switch than this one: run `down`, then `up` again",
+		return fail("namespace %s runs another switch than this one: run `down`, then `up` "
+			    "again",
 			    netns);
 	return 0;
 }
@@ -238,9 +244,9 @@ static int load_object(const struct attach_opts *o, struct bpf_object **out)
 		const char *name;
 		__u32 per_port;
 	} sizes[] = {
-		{ "fab_ports", 1 },	   { "fab_queues", 1 }, { "fab_rules", FAB_DIRS },
-		{ "fab_states", FAB_DIRS }, { "fab_counters", FAB_DIRS },
-		{ "fab_slots", FAB_HOLD_SLOTS },
+		{ "fab_ports", 1 },	      { "fab_queues", 1 },
+		{ "fab_rules", FAB_DIRS },    { "fab_states", FAB_DIRS },
+		{ "fab_counters", FAB_DIRS }, { "fab_slots", FAB_HOLD_SLOTS },
 	};
 	struct bpf_map *map;
 	int err;
@@ -255,8 +261,9 @@ static int load_object(const struct attach_opts *o, struct bpf_object **out)
 	err = bpf_object__load(obj);
 	if (err) {
 		bpf_object__close(obj);
-		return fail("the kernel refused the switch program: %s (it needs Linux 6.1 and root)",
-			    strerror(-err));
+		return fail(
+			"the kernel refused the switch program: %s (it needs Linux 6.1 and root)",
+			strerror(-err));
 	}
 	*out = obj;
 	return 0;
@@ -269,9 +276,14 @@ static int prog_fd(struct bpf_object *obj, const char *name)
 
 static int tc_attach(int prog, int ifindex, const char *name)
 {
-	DECLARE_LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = ifindex, .attach_point = BPF_TC_INGRESS);
-	DECLARE_LIBBPF_OPTS(bpf_tc_opts, opts, .handle = TC_HANDLE, .priority = TC_PRIORITY,
-			    .prog_fd = prog, .flags = BPF_TC_F_REPLACE);
+	struct bpf_tc_hook hook = { .sz = sizeof(hook),
+				    .ifindex = ifindex,
+				    .attach_point = BPF_TC_INGRESS };
+	struct bpf_tc_opts opts = { .sz = sizeof(opts),
+				    .handle = TC_HANDLE,
+				    .priority = TC_PRIORITY,
+				    .prog_fd = prog,
+				    .flags = BPF_TC_F_REPLACE };
 	int err = bpf_tc_hook_create(&hook);
 
 	if (err && err != -EEXIST)
@@ -282,7 +294,8 @@ static int tc_attach(int prog, int ifindex, const char *name)
 
 static void port_describe(const struct fab_config *cfg, __u32 nr, struct fab_port *port)
 {
-	__u32 ups = cfg->leaves * cfg->spines, per_leaf = (cfg->hosts + cfg->leaves - 1) / cfg->leaves;
+	__u32 ups = cfg->leaves * cfg->spines,
+	      per_leaf = (cfg->hosts + cfg->leaves - 1) / cfg->leaves;
 
 	if (nr < cfg->hosts) {
 		port->kind = FAB_EDGE;
@@ -309,7 +322,8 @@ static int attach_port(const struct attach_opts *o, const struct fab_config *cfg
 	port_name(cfg, nr, name);
 	port.ifindex = if_nametoindex(name);
 	if (!port.ifindex || port.ifindex >= FAB_MAX_IFINDEX)
-		return fail("port %s of plane %u is missing: run `down`, then `up` again", name, cfg->plane);
+		return fail("port %s of plane %u is missing: run `down`, then `up` again", name,
+			    cfg->plane);
 	port_describe(cfg, nr, &port);
 	if (bpf_map_update_elem(bpf_object__find_map_fd_by_name(obj, "fab_ports"), &nr, &port, 0) ||
 	    bpf_map_update_elem(bpf_object__find_map_fd_by_name(obj, "fab_ifindex"), &port.ifindex,
@@ -318,7 +332,8 @@ static int attach_port(const struct attach_opts *o, const struct fab_config *cfg
 	if (net_offloads(name, o->offload))
 		return -EIO;
 	if (!o->offload) {
-		err = bpf_xdp_attach(port.ifindex, prog_fd(obj, "fab_pass"), XDP_FLAGS_DRV_MODE, NULL);
+		err = bpf_xdp_attach(port.ifindex, prog_fd(obj, "fab_pass"), XDP_FLAGS_DRV_MODE,
+				     NULL);
 		if (err)
 			return fail("cannot attach XDP to port %s: %s", name, strerror(-err));
 	}
@@ -336,7 +351,8 @@ static int attach_plane(const struct attach_opts *o, const char *netns, __u32 pl
 	if (net_enter(netns) || load_object(o, &obj))
 		return -EIO;
 	cfg.tick_ifindex = if_nametoindex("tick0");
-	err = bpf_map_update_elem(bpf_object__find_map_fd_by_name(obj, "fab_config"), &zero, &cfg, 0);
+	err = bpf_map_update_elem(bpf_object__find_map_fd_by_name(obj, "fab_config"), &zero, &cfg,
+				  0);
 	if (!err)
 		err = tc_attach(prog_fd(obj, "fab_tick"), if_nametoindex("tick1"), "tick1");
 	for (__u32 nr = 0; nr < cfg.ports && !err; nr++)
@@ -378,8 +394,8 @@ static int cmd_prepare(int argc, char **argv)
 	for (int i = 2; i < argc; i++) {
 		if (net_enter(argv[i]))
 			return -EIO;
-		if (is_switch ? net_sysctl("ipv6/conf/default/disable_ipv6", "1") :
-				net_sysctl("ipv6/conf/default/accept_dad", "0"))
+		if (is_switch ? net_sysctl("ipv6/conf/default/disable_ipv6", "1")
+			      : net_sysctl("ipv6/conf/default/accept_dad", "0"))
 			return -EIO;
 	}
 	return 0;
@@ -408,32 +424,70 @@ static int cmd_hosts(int argc, char **argv)
 /* ------------------------------------------------------------------ set */
 
 struct change {
-	__u32 host, leaf, spine;	/* from 1; 0: all */
-	__u32 dir_mask;			/* bit FAB_FROM, bit FAB_TO */
+	__u32 host, leaf, spine; /* from 1; 0: all */
+	__u32 dir_mask;		 /* bit FAB_FROM, bit FAB_TO */
 	bool dir_given;
-	__u32 given;			/* bits of enum field */
+	__u32 given; /* bits of enum field */
 	struct fab_rule rule;
 	double loss_percent;
 	double burst_mean;
 	__u64 rate, limit, ce_threshold;
 	__u32 udp_port, ecmp_salt, hold_us, seed;
 	bool clear;
-	bool every_port;		/* inner links of a leaf-spine plane, too */
+	bool every_port; /* inner links of a leaf-spine plane, too */
 };
 
 enum field {
-	F_LOSS, F_BURST, F_BURST_MEAN, F_DUP, F_CORRUPT, F_TRUNCATE, F_REORDER, F_CE, F_TYPES,
-	F_BLACKHOLE, F_RATE, F_LIMIT, F_CE_THRESHOLD, F_UDP_PORT, F_SALT, F_LINK, F_LINK_DOWN, F_HOLD,
+	F_LOSS,
+	F_BURST,
+	F_BURST_MEAN,
+	F_DUP,
+	F_CORRUPT,
+	F_TRUNCATE,
+	F_REORDER,
+	F_CE,
+	F_TYPES,
+	F_BLACKHOLE,
+	F_RATE,
+	F_LIMIT,
+	F_CE_THRESHOLD,
+	F_UDP_PORT,
+	F_SALT,
+	F_LINK,
+	F_LINK_DOWN,
+	F_HOLD,
 	F_SEED,
 };
 
-#define GIVEN(c, f)	((c)->given & (1U << (f)))
+#define GIVEN(c, f) ((c)->given & (1U << (f)))
 
 enum set_option {
-	O_HOST = 256, O_LEAF, O_SPINE, O_DIR, O_LOSS, O_BURST, O_BURST_MEAN, O_DUP, O_CORRUPT, O_TRUNCATE,
-	O_REORDER, O_CE, O_TYPES, O_BLACKHOLE, O_NO_BLACKHOLE, O_RATE, O_LIMIT, O_CE_THRESHOLD,
-	O_UDP_PORT, O_SALT, O_DOWN, O_UP, O_CLEAR, O_HOLD,
-	O_EVERY_PORT, O_SEED,
+	O_HOST = 256,
+	O_LEAF,
+	O_SPINE,
+	O_DIR,
+	O_LOSS,
+	O_BURST,
+	O_BURST_MEAN,
+	O_DUP,
+	O_CORRUPT,
+	O_TRUNCATE,
+	O_REORDER,
+	O_CE,
+	O_TYPES,
+	O_BLACKHOLE,
+	O_NO_BLACKHOLE,
+	O_RATE,
+	O_LIMIT,
+	O_CE_THRESHOLD,
+	O_UDP_PORT,
+	O_SALT,
+	O_DOWN,
+	O_UP,
+	O_CLEAR,
+	O_HOLD,
+	O_EVERY_PORT,
+	O_SEED,
 };
 
 static const struct option set_options[] = {
@@ -486,7 +540,9 @@ static int parse_burst(struct change *c, const char *text)
 	char tail;
 
 	if (sscanf(text, "%lf,%lf%c", &p, &r, &tail) != 2 || p < 0 || p > 100 || r <= 0 || r > 100)
-		return fail("--burst %s: want P,R: percent per packet to enter and to leave a burst", text);
+		return fail(
+			"--burst %s: want P,R: percent per packet to enter and to leave a burst",
+			text);
 	c->rule.burst_p = probability(p);
 	c->rule.burst_r = probability(r);
 	return 0;
@@ -515,7 +571,8 @@ static int parse_types(struct change *c, const char *text)
 	for (;; text = end + 1) {
 		type = strtoul(text, &end, 0);
 		if (end == text || type > 63 || (*end && *end != ','))
-			return fail("--only-type %s: want packet types from 0 to 63, like 2 or 2,3, or all",
+			return fail("--only-type %s: want packet types from 0 to 63, like 2 or "
+				    "2,3, or all",
 				    text);
 		c->rule.only_types |= 1ULL << type;
 		if (!*end)
@@ -529,36 +586,22 @@ static int parse_value(struct change *c, int opt, const char *arg)
 	case O_LOSS:
 		c->given |= 1U << F_LOSS;
 		return parse_number("loss", arg, 0, 100, &c->loss_percent);
-	case O_BURST:
-		c->given |= 1U << F_BURST;
-		return parse_burst(c, arg);
+	case O_BURST: c->given |= 1U << F_BURST; return parse_burst(c, arg);
 	case O_BURST_MEAN:
 		c->given |= 1U << F_BURST_MEAN;
 		return parse_number("burst-mean", arg, 1, 1e6, &c->burst_mean);
-	case O_DUP:
-		c->given |= 1U << F_DUP;
-		return parse_percent("dup", arg, &c->rule.dup);
+	case O_DUP: c->given |= 1U << F_DUP; return parse_percent("dup", arg, &c->rule.dup);
 	case O_CORRUPT:
 		c->given |= 1U << F_CORRUPT;
 		return parse_percent("corrupt", arg, &c->rule.corrupt);
 	case O_TRUNCATE:
 		c->given |= 1U << F_TRUNCATE;
 		return parse_percent("truncate", arg, &c->rule.truncate);
-	case O_REORDER:
-		c->given |= 1U << F_REORDER;
-		return parse_reorder(c, arg);
-	case O_CE:
-		c->given |= 1U << F_CE;
-		return parse_percent("ce", arg, &c->rule.ce);
-	case O_TYPES:
-		c->given |= 1U << F_TYPES;
-		return parse_types(c, arg);
-	case O_RATE:
-		c->given |= 1U << F_RATE;
-		return parse_rate(arg, &c->rate);
-	case O_LIMIT:
-		c->given |= 1U << F_LIMIT;
-		return parse_size("limit", arg, &c->limit);
+	case O_REORDER: c->given |= 1U << F_REORDER; return parse_reorder(c, arg);
+	case O_CE: c->given |= 1U << F_CE; return parse_percent("ce", arg, &c->rule.ce);
+	case O_TYPES: c->given |= 1U << F_TYPES; return parse_types(c, arg);
+	case O_RATE: c->given |= 1U << F_RATE; return parse_rate(arg, &c->rate);
+	case O_LIMIT: c->given |= 1U << F_LIMIT; return parse_size("limit", arg, &c->limit);
 	case O_CE_THRESHOLD:
 		c->given |= 1U << F_CE_THRESHOLD;
 		return parse_size("ce-threshold", arg, &c->ce_threshold);
@@ -568,9 +611,7 @@ static int parse_value(struct change *c, int opt, const char *arg)
 	case O_SALT:
 		c->given |= 1U << F_SALT;
 		return parse_u32("ecmp-salt", arg, 0, ~0U, &c->ecmp_salt);
-	case O_SEED:
-		c->given |= 1U << F_SEED;
-		return parse_u32("seed", arg, 0, ~0U, &c->seed);
+	case O_SEED: c->given |= 1U << F_SEED; return parse_u32("seed", arg, 0, ~0U, &c->seed);
 	case O_HOLD:
 		c->given |= 1U << F_HOLD;
 		return parse_u32("hold", arg, 1, 1000000, &c->hold_us);
@@ -581,29 +622,19 @@ static int parse_value(struct change *c, int opt, const char *arg)
 static int parse_option(struct change *c, int opt, const char *arg)
 {
 	switch (opt) {
-	case O_HOST:
-		return parse_u32("host", arg, 1, FAB_MAX_HOSTS, &c->host);
-	case O_LEAF:
-		return parse_u32("leaf", arg, 1, FAB_MAX_LEAVES, &c->leaf);
-	case O_SPINE:
-		return parse_u32("spine", arg, 1, FAB_MAX_SPINES, &c->spine);
-	case O_DIR:
-		return parse_dir(c, arg);
+	case O_HOST: return parse_u32("host", arg, 1, FAB_MAX_HOSTS, &c->host);
+	case O_LEAF: return parse_u32("leaf", arg, 1, FAB_MAX_LEAVES, &c->leaf);
+	case O_SPINE: return parse_u32("spine", arg, 1, FAB_MAX_SPINES, &c->spine);
+	case O_DIR: return parse_dir(c, arg);
 	case O_BLACKHOLE:
 	case O_NO_BLACKHOLE:
 		c->given |= 1U << F_BLACKHOLE;
 		c->rule.flags = opt == O_BLACKHOLE ? FAB_RULE_BLACKHOLE : 0;
 		return 0;
 	case O_DOWN:
-	case O_UP:
-		c->given |= 1U << F_LINK | (opt == O_DOWN ? 1U << F_LINK_DOWN : 0);
-		return 0;
-	case O_CLEAR:
-		c->clear = true;
-		return 0;
-	case O_EVERY_PORT:
-		c->every_port = true;
-		return 0;
+	case O_UP: c->given |= 1U << F_LINK | (opt == O_DOWN ? 1U << F_LINK_DOWN : 0); return 0;
+	case O_CLEAR: c->clear = true; return 0;
+	case O_EVERY_PORT: c->every_port = true; return 0;
 	}
 	return parse_value(c, opt, arg);
 }
@@ -733,7 +764,8 @@ static int change_port(const struct change *c, const struct maps *maps, __u32 nr
 		port->ce_threshold = c->ce_threshold;
 	if (GIVEN(c, F_CE_THRESHOLD) && port->ce_threshold && !port->rate)
 		return fail("--ce-threshold: port %s has no --rate, so it has no queue; set one, "
-			    "or mark at random with --ce PCT", name);
+			    "or mark at random with --ce PCT",
+			    name);
 	port_derive(port);
 	if (bpf_map_update_elem(maps->ports, &nr, port, 0))
 		return fail("cannot write port %s: %s", name, strerror(errno));
@@ -764,10 +796,12 @@ static int change_selected(const struct change *c, const struct maps *maps,
 		if (change_rules(c, maps, nr) || change_port(c, maps, nr, name, &port, tc))
 			return -EIO;
 		if (GIVEN(c, F_LINK))
-			fprintf(ip, "link set dev %s %s\n", name, GIVEN(c, F_LINK_DOWN) ? "down" : "up");
+			fprintf(ip, "link set dev %s %s\n", name,
+				GIVEN(c, F_LINK_DOWN) ? "down" : "up");
 	}
 	if (!selected)
-		return fail("set: the selection matches no port of plane %u (%u hosts, %u leaves, %u spines)",
+		return fail("set: the selection matches no port of plane %u (%u hosts, %u leaves, "
+			    "%u spines)",
 			    cfg->plane, cfg->hosts, cfg->leaves, cfg->spines);
 	return 0;
 }
@@ -788,8 +822,10 @@ static int tick_send(__u32 generation)
 {
 	unsigned char frame[FAB_TICK_BYTES] = {};
 	struct fab_tick tick = { .eth = { 2, 0, 0, 0, 1, 1, 2, 0, 0, 0, 1, 0 },
-				 .proto = htons(FAB_TICK_PROTO), .generation = generation };
-	struct sockaddr_ll to = { .sll_family = AF_PACKET, .sll_ifindex = if_nametoindex("tick0"),
+				 .proto = htons(FAB_TICK_PROTO),
+				 .generation = generation };
+	struct sockaddr_ll to = { .sll_family = AF_PACKET,
+				  .sll_ifindex = if_nametoindex("tick0"),
 				  .sll_halen = ETH_ALEN };
 	int sock = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
 	ssize_t n;
@@ -871,7 +907,7 @@ struct plane_view {
 	struct maps maps;
 	struct fab_config cfg;
 	struct net_stats ports[FAB_MAX_IFINDEX];
-	struct net_stats hosts[FAB_MAX_HOSTS];	/* of the host's end */
+	struct net_stats hosts[FAB_MAX_HOSTS]; /* of the host's end */
 };
 
 static int counters_read(const struct plane_view *view, __u32 key, struct fab_counters *sum)
@@ -912,20 +948,22 @@ static void json_rule(const struct fab_rule *rule)
 	       "\"truncate\":%g,\"reorder\":%g,\"reorder_gap\":%u,\"ce\":%g,\"blackhole\":%s,"
 	       "\"only_types\":[%s]}",
 	       burst ? 0 : percent_of(rule->loss), burst ? percent_of(rule->burst_p) : 0,
-	       burst ? percent_of(rule->burst_r) : 0, percent_of(rule->dup), percent_of(rule->corrupt),
-	       percent_of(rule->truncate), percent_of(rule->reorder), rule->reorder_gap,
-	       percent_of(rule->ce), rule->flags & FAB_RULE_BLACKHOLE ? "true" : "false", types);
+	       burst ? percent_of(rule->burst_r) : 0, percent_of(rule->dup),
+	       percent_of(rule->corrupt), percent_of(rule->truncate), percent_of(rule->reorder),
+	       rule->reorder_gap, percent_of(rule->ce),
+	       rule->flags & FAB_RULE_BLACKHOLE ? "true" : "false", types);
 }
 
 static void json_counters(const struct fab_counters *n)
 {
-	printf(",\"packets\":%llu,\"bytes\":%llu,\"lost\":%llu,\"lost_burst\":%llu,\"blackholed\":%llu,"
+	printf(",\"packets\":%llu,\"bytes\":%llu,\"lost\":%llu,\"lost_burst\":%llu,\"blackholed\":%"
+	       "llu,"
 	       "\"duplicated\":%llu,\"corrupted\":%llu,\"truncated\":%llu,\"reordered\":%llu,"
 	       "\"released\":%llu,\"released_by_time\":%llu,\"reorder_skipped\":%llu,"
 	       "\"ce_marked\":%llu,\"flooded\":%llu",
-	       n->packets, n->bytes, n->lost, n->lost_burst, n->blackholed, n->duplicated, n->corrupted,
-	       n->truncated, n->held, n->released, n->released_by_time, n->hold_full, n->ce_marked,
-	       n->flooded);
+	       n->packets, n->bytes, n->lost, n->lost_burst, n->blackholed, n->duplicated,
+	       n->corrupted, n->truncated, n->held, n->released, n->released_by_time, n->hold_full,
+	       n->ce_marked, n->flooded);
 }
 
 /* The queue a packet waits in before it goes in direction dir over the link of port nr. */
@@ -936,7 +974,7 @@ static void ends_of(const struct plane_view *view, __u32 nr, const struct fab_po
 		*out = view->ports[port->ifindex];
 	else if (port->kind == FAB_EDGE)
 		*out = view->hosts[nr];
-	else	/* the other end is a port, too, and counts it */
+	else /* the other end is a port, too, and counts it */
 		*out = (struct net_stats){};
 }
 
@@ -955,16 +993,16 @@ static int json_port(const struct plane_view *view, __u32 nr)
 		return fail("cannot read port %s: %s", name, strerror(errno));
 	printf("%s{\"port\":\"%s\",\"kind\":\"%s\",\"up\":%s,\"rate\":%llu,\"limit\":%llu,"
 	       "\"ce_threshold\":%llu,\"queue_bytes\":%u",
-	       nr ? "," : "", name, kind_name(port.kind), net_is_up(name) ? "true" : "false", port.rate,
-	       port.limit, port.ce_threshold, view->ports[port.ifindex].queue_bytes);
+	       nr ? "," : "", name, kind_name(port.kind), net_is_up(name) ? "true" : "false",
+	       port.rate, port.limit, port.ce_threshold, view->ports[port.ifindex].queue_bytes);
 	for (__u32 dir = 0; dir < FAB_DIRS; dir++) {
 		key = 2 * nr + dir;
 		if (bpf_map_lookup_elem(view->maps.rules, &key, &rule) ||
 		    counters_read(view, key, &count))
 			return -EIO;
 		ends_of(view, nr, &port, dir, &end);
-		printf(",\"%s\":{\"queue_drops\":%llu,\"link_drops\":%llu,", dirs[dir], end.queue_drops,
-		       end.link_drops);
+		printf(",\"%s\":{\"queue_drops\":%llu,\"link_drops\":%llu,", dirs[dir],
+		       end.queue_drops, end.link_drops);
 		json_rule(&rule);
 		json_counters(&count);
 		putchar('}');
@@ -978,7 +1016,8 @@ static int json_plane(const struct plane_view *view)
 	const struct fab_config *cfg = &view->cfg;
 	int err = 0;
 
-	printf("{\"plane\":%u,\"netns\":\"%s\",\"hosts\":%u,\"leaves\":%u,\"spines\":%u,\"queues\":%u,"
+	printf("{\"plane\":%u,\"netns\":\"%s\",\"hosts\":%u,\"leaves\":%u,\"spines\":%u,\"queues\":"
+	       "%u,"
 	       "\"seed\":%llu,\"udp_port\":%u,\"ecmp_salt\":%u,\"ports\":[",
 	       cfg->plane, view->netns, cfg->hosts, cfg->spines ? cfg->leaves : 0, cfg->spines,
 	       cfg->queues, cfg->seed, cfg->udp_port, cfg->ecmp_salt);
@@ -1024,8 +1063,9 @@ static void text_rule(const char *port, const char *dir, const struct fab_rule *
 static void text_counters(const char *name, const char *dir, const struct fab_counters *n,
 			  const struct net_stats *end)
 {
-	printf("  %-6s %-4s %11llu %14llu %8llu %8llu %8llu %7llu %7llu %7llu %7llu %8llu %8llu %8llu\n", name,
-	       dir, n->packets, n->bytes, n->lost, n->lost_burst, n->blackholed, n->duplicated,
+	printf("  %-6s %-4s %11llu %14llu %8llu %8llu %8llu %7llu %7llu %7llu %7llu %8llu %8llu "
+	       "%8llu\n",
+	       name, dir, n->packets, n->bytes, n->lost, n->lost_burst, n->blackholed, n->duplicated,
 	       n->corrupted, n->truncated, n->held, n->ce_marked, end->queue_drops, end->link_drops);
 }
 
@@ -1072,9 +1112,9 @@ static int text_plane(const struct plane_view *view)
 	printf(", seed %llu\n", cfg->seed);
 	for (__u32 nr = 0; nr < cfg->ports && !err; nr++)
 		err = text_port(view, nr, true);
-	printf("  %-6s %-4s %11s %14s %8s %8s %8s %7s %7s %7s %7s %8s %8s %8s\n", "port", "dir", "packets",
-	       "bytes", "lost", "in burst", "blackhol", "dup", "corrupt", "trunc", "reorder", "ce",
-	       "q-drops", "l-drops");
+	printf("  %-6s %-4s %11s %14s %8s %8s %8s %7s %7s %7s %7s %8s %8s %8s\n", "port", "dir",
+	       "packets", "bytes", "lost", "in burst", "blackhol", "dup", "corrupt", "trunc",
+	       "reorder", "ce", "q-drops", "l-drops");
 	for (__u32 nr = 0; nr < cfg->ports && !err; nr++)
 		err = text_port(view, nr, false);
 	return err;
@@ -1090,8 +1130,8 @@ static int hosts_read(struct plane_view *view)
 
 	snprintf(ifname, sizeof(ifname), "p%u", view->cfg.plane);
 	for (__u32 h = 0; h < view->cfg.hosts; h++) {
-		snprintf(host, sizeof(host), "%.*s-h%u", (int)(dash ? dash - view->netns : 0), view->netns,
-			 h + 1);
+		snprintf(host, sizeof(host), "%.*s-h%u", (int)(dash ? dash - view->netns : 0),
+			 view->netns, h + 1);
 		if (net_enter(host) || net_stats(all, FAB_MAX_IFINDEX))
 			return -EIO;
 		ifindex = if_nametoindex(ifname);

@@ -103,14 +103,15 @@ static int net_vlan_offload_off(int sock, const char *ifname)
  */
 static int net_offloads(const char *ifname, bool on)
 {
-	static const __u32 commands[] = { ETHTOOL_STSO, ETHTOOL_SGSO, ETHTOOL_SGRO, ETHTOOL_STXCSUM };
+	static const __u32 commands[] = { ETHTOOL_STSO, ETHTOOL_SGSO, ETHTOOL_SGRO,
+					  ETHTOOL_STXCSUM };
 	int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), err = 0;
 
 	if (sock < 0)
 		return net_fail(errno, "cannot open a socket for", ifname);
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]) && !err && !on; i++) {
 		err = net_ethtool(sock, ifname, commands[i], 0);
-		if (err == -EOPNOTSUPP)	/* veth takes some away by itself when XDP is attached */
+		if (err == -EOPNOTSUPP) /* veth takes some away by itself when XDP is attached */
 			err = 0;
 	}
 	if (!err && !on)
@@ -124,7 +125,7 @@ static int net_offloads(const char *ifname, bool on)
 struct net_stats {
 	__u64 queue_drops;
 	__u32 queue_bytes;
-	__u64 link_drops;	/* the other end had no room: never a rule's doing */
+	__u64 link_drops; /* the other end had no room: never a rule's doing */
 };
 
 struct net_table {

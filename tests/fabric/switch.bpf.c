@@ -32,7 +32,7 @@ char LICENSE[] SEC("license") = "GPL";
 struct virtual_queue {
 	struct bpf_spin_lock lock;
 	__u32 pad;
-	__u64 free_ns;	/* when the link would be idle, were nothing more to come */
+	__u64 free_ns; /* when the link would be idle, were nothing more to come */
 };
 
 struct {
@@ -95,15 +95,15 @@ struct {
 
 /* What the switch knows about the packet in hand. */
 struct packet {
-	__u32 l3;		/* offset of the IP header */
-	__u32 l4;		/* offset behind it; 0: not an IP packet */
-	__u32 hash;		/* of addresses and ports */
+	__u32 l3;   /* offset of the IP header */
+	__u32 l4;   /* offset behind it; 0: not an IP packet */
+	__u32 hash; /* of addresses and ports */
 	__u8 v6;
 	__u8 proto;
-	__u8 has_type;		/* it is to or from the transport's UDP port */
+	__u8 has_type; /* it is to or from the transport's UDP port */
 	__u8 type;
 	__u8 ecn;
-	__u8 exempt;		/* never impaired */
+	__u8 exempt; /* never impaired */
 };
 
 /* What the rules decided. */
@@ -184,7 +184,7 @@ static __always_inline void parse_ipv4(struct __sk_buff *skb, const struct fab_c
 	pkt->proto = ip.protocol;
 	pkt->ecn = ip.tos & 3;
 	pkt->hash = mix64(((__u64)ip.saddr << 32 | ip.daddr) ^ ip.protocol);
-	if (!(ip.frag_off & bpf_htons(0x3fff)))	/* a fragment has no ports */
+	if (!(ip.frag_off & bpf_htons(0x3fff))) /* a fragment has no ports */
 		parse_l4(skb, cfg, pkt);
 }
 
@@ -256,7 +256,8 @@ static __always_inline void mend_lengths(struct __sk_buff *skb, const struct pac
 
 	if (pkt->v6) {
 		now = bpf_htons(len - pkt->l4);
-		bpf_skb_store_bytes(skb, pkt->l3 + offsetof(struct ipv6hdr, payload_len), &now, 2, 0);
+		bpf_skb_store_bytes(skb, pkt->l3 + offsetof(struct ipv6hdr, payload_len), &now, 2,
+				    0);
 	} else {
 		now = bpf_htons(len - pkt->l3);
 		if (bpf_skb_load_bytes(skb, pkt->l3 + offsetof(struct iphdr, tot_len), &was, 2))
@@ -363,7 +364,8 @@ static __noinline int apply_rule(struct __sk_buff *skb, const struct packet *pkt
  * The length of the TBF queue cannot be read from here, so it is computed: same rate, same burst,
  * same limit. Returns true if a packet of `len` bytes finds more than the marking threshold waiting.
  */
-static __always_inline bool queue_above_threshold(__u32 port_nr, const struct fab_port *port, __u32 len)
+static __always_inline bool queue_above_threshold(__u32 port_nr, const struct fab_port *port,
+						  __u32 len)
 {
 	struct virtual_queue *queue = bpf_map_lookup_elem(&fab_queues, &port_nr);
 	__u64 now = bpf_ktime_get_ns(), cost = (__u64)len * port->ps_per_byte / 1000;
@@ -378,7 +380,7 @@ static __always_inline bool queue_above_threshold(__u32 port_nr, const struct fa
 		free_ns = now - burst_ns;
 	free_ns += cost;
 	waiting = (__s64)(free_ns - now) > 0 ? free_ns - now : 0;
-	if (waiting <= limit_ns)	/* else TBF drops it */
+	if (waiting <= limit_ns) /* else TBF drops it */
 		queue->free_ns = free_ns;
 	bpf_spin_unlock(&queue->lock);
 	return ce_ns && waiting > ce_ns;
@@ -439,6 +441,12 @@ static __always_inline bool slot_empty_into(struct __sk_buff *skb, struct fab_sl
 	return !bpf_skb_store_bytes(skb, 0, slot->data, len, BPF_F_INVALIDATE_HASH);
 }
 
+/* A slot keeps bytes; what the kernel keeps beside them (segmentation, a VLAN tag) would be lost. */
+static __always_inline bool is_plain(const struct __sk_buff *skb)
+{
+	return !skb->gso_size && !skb->vlan_present;
+}
+
 /* Returns 1 if the packet is now in a slot, and must not be sent. */
 static __noinline int hold_back(struct __sk_buff *skb, __u32 port, __u64 due_count, __u64 due_ns)
 {
@@ -446,9 +454,9 @@ static __noinline int hold_back(struct __sk_buff *skb, __u32 port, __u64 due_cou
 	struct fab_slot *slot;
 	__u32 i;
 
-	if (!count || skb->gso_size)
+	if (!count)
 		return 0;
-	for (i = 0; i < FAB_HOLD_SLOTS; i++) {
+	for (i = 0; i < FAB_HOLD_SLOTS && is_plain(skb); i++) {
 		slot = slot_of(port, i);
 		if (!slot)
 			return 0;
@@ -472,13 +480,14 @@ static __noinline int hold_back(struct __sk_buff *skb, __u32 port, __u64 due_cou
  * Sends the packet, then each held packet whose turn has come, in its own right: the frame is sent
  * as a clone and its contents are replaced, over and over. The last one is left in the frame.
  */
-static __noinline int release_by_count(struct __sk_buff *skb, __u32 port, __u32 ifindex, __u64 count_now)
+static __noinline int release_by_count(struct __sk_buff *skb, __u32 port, __u32 ifindex,
+				       __u64 count_now)
 {
 	struct fab_counters *count = counters_of(port, FAB_TO);
 	struct fab_slot *slot;
 	__u32 i;
 
-	if (!count || skb->gso_size)
+	if (!count || !is_plain(skb))
 		return 0;
 	for (i = 0; i < FAB_HOLD_SLOTS; i++) {
 		slot = slot_of(port, i);
@@ -491,7 +500,7 @@ static __noinline int release_by_count(struct __sk_buff *skb, __u32 port, __u32 
 		bpf_clone_redirect(skb, ifindex, 0);
 		if (!slot_empty_into(skb, slot)) {
 			slot_give(slot, FAB_SLOT_HELD);
-			return 1;	/* the packet itself has gone already */
+			return 1; /* the packet itself has gone already */
 		}
 		slot_give(slot, FAB_SLOT_FREE);
 		count->released++;
@@ -568,26 +577,25 @@ static __always_inline int host_of_mac(const struct fab_config *cfg, const __u8 
 	return mac[5] - 1;
 }
 
-static __always_inline __u32 route(const struct fab_config *cfg, const struct fab_port *in, __u32 host,
-				   __u32 hash)
+static __always_inline __u32 route(const struct fab_config *cfg, const struct fab_port *in,
+				   __u32 host, __u32 hash)
 {
 	__u32 leaf = leaf_of(cfg, host);
 
 	switch (in->kind) {
-	case FAB_DOWNLINK:
-		return downlink(cfg, in->spine, leaf);
+	case FAB_DOWNLINK: return downlink(cfg, in->spine, leaf);
 	case FAB_EDGE:
 		if (leaf != in->leaf)
 			return uplink(cfg, in->leaf, spine_for(cfg, hash));
 		break;
-	case FAB_UPLINK:
-		break;
+	case FAB_UPLINK: break;
 	}
 	return host;
 }
 
 /* True if a packet to everybody that came in by `in` leaves by `out`. No path leads back. */
-static __always_inline bool floods(const struct fab_port *in, const struct fab_port *out, __u32 spine)
+static __always_inline bool floods(const struct fab_port *in, const struct fab_port *out,
+				   __u32 spine)
 {
 	if (!out->ifindex || out->ifindex == in->ifindex)
 		return false;
@@ -663,7 +671,7 @@ static __always_inline int send_to(struct __sk_buff *skb, const struct fab_confi
 		mark_ce(skb, pkt, count);
 	count->packets++;
 	count->bytes += skb->len;
-	if (cfg->queues > 1)	/* as a NIC spreads flows over its receive queues */
+	if (cfg->queues > 1) /* as a NIC spreads flows over its receive queues */
 		skb->queue_mapping = 1 + pkt->hash % cfg->queues;
 	if (v->dup)
 		bpf_clone_redirect(skb, out->ifindex, 0);

@@ -23,11 +23,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define DEFAULT_PORT	4797
-#define MAX_FLOWS	256
-#define MAX_SIZE	9000
-#define SILENCE_MS	300
-#define FIRST_WAIT_MS	10000
+#define DEFAULT_PORT 4797
+#define MAX_FLOWS 256
+#define MAX_SIZE 9000
+#define SILENCE_MS 300
+#define FIRST_WAIT_MS 10000
 
 struct probe {
 	uint8_t version;
@@ -104,8 +104,9 @@ static int sender_socket(const struct sender *s)
 static void send_one(const struct sender *s, uint32_t number)
 {
 	uint8_t buf[MAX_SIZE];
-	struct probe probe = { 1, s->types[number % s->n_types], number % s->flows, number, ~number,
-			       s->size };
+	struct probe probe = {
+		1, s->types[number % s->n_types], number % s->flows, number, ~number, s->size
+	};
 
 	for (int i = sizeof(probe); i < s->size; i++)
 		buf[i] = filler(number, i);
@@ -130,7 +131,9 @@ static void types_parse(struct sender *s, const char *text)
 
 static int cmd_send(int argc, char **argv)
 {
-	struct sender s = { .port = DEFAULT_PORT, .size = 200, .flows = 1, .n_types = 1, .types = { 1 } };
+	struct sender s = {
+		.port = DEFAULT_PORT, .size = 200, .flows = 1, .n_types = 1, .types = { 1 }
+	};
 	struct timespec gap = {};
 	uint32_t count;
 	int opt;
@@ -165,8 +168,8 @@ static int cmd_send(int argc, char **argv)
 /* ------------------------------------------------------------------ receive */
 
 struct account {
-	uint32_t count;		/* packets sent */
-	uint8_t *seen;		/* times each has come */
+	uint32_t count; /* packets sent */
+	uint8_t *seen;	/* times each has come */
 	uint32_t arrived, unique, duplicates, damaged, shortened, ce, late, last, max_late;
 	uint64_t late_sum;
 	bool any;
@@ -241,10 +244,10 @@ static void account_print(const struct account *a)
 		lost++;
 		bursts += i == 0 || a->seen[i - 1];
 	}
-	printf("arrived=%u\nunique=%u\nlost=%u\nbursts=%u\nmean_burst_x100=%u\nduplicates=%u\n", a->arrived,
-	       a->unique, lost, bursts, bursts ? lost * 100 / bursts : 0, a->duplicates);
-	printf("damaged=%u\nshortened=%u\nce=%u\nlate=%u\nmax_late=%u\nmean_late_x100=%u\n", a->damaged,
-	       a->shortened, a->ce, a->late, a->max_late,
+	printf("arrived=%u\nunique=%u\nlost=%u\nbursts=%u\nmean_burst_x100=%u\nduplicates=%u\n",
+	       a->arrived, a->unique, lost, bursts, bursts ? lost * 100 / bursts : 0, a->duplicates);
+	printf("damaged=%u\nshortened=%u\nce=%u\nlate=%u\nmax_late=%u\nmean_late_x100=%u\n",
+	       a->damaged, a->shortened, a->ce, a->late, a->max_late,
 	       a->late ? (unsigned int)(a->late_sum * 100 / a->late) : 0);
 	printf("us=%llu\nkbit=%llu\n", (unsigned long long)us,
 	       (unsigned long long)(us ? a->bytes * 8000 / us : 0));
@@ -297,7 +300,9 @@ static int cmd_recv(int argc, char **argv)
 		die("memory");
 	pfd.fd = receiver_socket(argc > 2 ? atoi(argv[2]) : DEFAULT_PORT);
 	while (poll(&pfd, 1, a.arrived ? SILENCE_MS : FIRST_WAIT_MS) > 0) {
-		msg = (struct msghdr){ .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
+		msg = (struct msghdr){ .msg_iov = &iov,
+				       .msg_iovlen = 1,
+				       .msg_control = control,
 				       .msg_controllen = sizeof(control) };
 		len = recvmsg(pfd.fd, &msg, 0);
 		if (len < 0)

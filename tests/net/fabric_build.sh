@@ -6,7 +6,7 @@
 . "$(dirname "$0")/fabric_lib.sh"
 
 left() {	# names of what is left of a fabric
-	ls /run/netns 2>/dev/null | grep "^mr-$1-"
+	ip netns list | grep "^mr-$1-"
 	[[ -e /run/mroce-fabric/$1 ]] && echo "/run/mroce-fabric/$1"
 	ip -o link | grep -o "mr-$1-[^ ]*"
 	return 0
