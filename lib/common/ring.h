@@ -42,4 +42,14 @@ static inline bool ring_must_wake(uint32_t *asleep)
 	return __atomic_exchange_n(asleep, 0, __ATOMIC_SEQ_CST) != 0;
 }
 
+/* In loops that look at a ring: kind to the other thread of the core. */
+static inline void ring_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
 #endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * config.h: what can be set, on the command line or in the configuration file. One table names every
+ * setting: both are read by it, and usage text and `mroce show config` are printed from it.
+ */
+#ifndef DAEMON_CONFIG_H
+#define DAEMON_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <jansson.h>
+#include "mroce/maps.h"
+
+#define CONFIG_FILE_DEFAULT "/etc/mroce/mroced.conf"
+
+enum config_origin {
+	CONFIG_DEFAULT,
+	CONFIG_FROM_FILE,
+	CONFIG_FROM_OPTION,
+};
+
+/* What config_read() found to do. */
+enum config_action {
+	CONFIG_RUN,
+	CONFIG_CHECK,	/* --check-config: it is fine, say so */
+	CONFIG_HELP,	/* usage is wanted */
+	CONFIG_VERSION,
+};
+
+#define CONFIG_SETTINGS_MAX 40
+
+struct config {
+	/* [daemon] */
+	char *socket;
+	char *pid_file;
+	uint32_t verbose;
+	uint32_t spin_us; /* go on polling for so long after the last packet */
+	/* [ports] */
+	char *interfaces[MROCE_MAX_PORTS + 1]; /* NAME or NAME@ADDRESS; NULL behind the last */
+	uint32_t udp_port;
+	uint32_t allow_generic;
+	uint32_t nack;
+	uint32_t ring_size;
+	/* [transport] */
+	char *cc;
+	uint32_t paths;
+	uint32_t tries;
+	uint32_t silence_ms;
+	uint32_t handshake_ms;
+	uint32_t keepalive_ms;
+	uint32_t stall_ms;
+	/* [quota], of one user */
+	uint32_t contexts;
+	uint32_t connections;
+	uint32_t regions;
+	uint32_t memory_mib;
+	/* not in the table */
+	char *file;
+	uint8_t origin[CONFIG_SETTINGS_MAX]; /* enum config_origin, by place in the table */
+};
+
+void config_init(struct config *c);
+void config_free(struct config *c);
+/*
+ * Command line, and the file that it names (or the default one, if that exists). The command line wins.
+ * 0, or -EINVAL, -ENOENT ... with an explanation in error.
+ */
+int config_read(struct config *c, int argc, char **argv, enum config_action *action, char *error,
+		size_t error_size);
+/* Only the file; sets what is still at its default. */
+int config_read_file(struct config *c, const char *path, char *error, size_t error_size);
+void config_usage(FILE *out);
+/* Array of {key, value, origin}. */
+json_t *config_show(const struct config *c);
+
+#endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* main.c: start and stop of mroced. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+#include "daemon/daemon.h"
+#include "daemon/journal.h"
+
+#define EXIT_USAGE 2
+
+/* Every application takes a handful of descriptors. */
+static void raise_file_limit(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r))
+		return;
+	r.rlim_cur = r.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &r);
+}
+
+static int write_pid_file(const char *path)
+{
+	FILE *f;
+
+	if (!path)
+		return 0;
+	f = fopen(path, "we");
+	if (!f)
+		return journal_error(-errno, "--pid-file %s: %s", path, strerror(errno));
+	fprintf(f, "%d\n", getpid());
+	if (fclose(f))
+		return journal_error(-errno, "--pid-file %s: %s", path, strerror(errno));
+	return 0;
+}
+
+static int open_ports(const struct config *cfg, struct daemon *d, struct portset **ports)
+{
+	struct portset_config pc = {
+		.udp_port = (uint16_t)cfg->udp_port,
+		.allow_generic = cfg->allow_generic,
+		.nack = cfg->nack,
+		.adopt = true,
+		.ring_size = cfg->ring_size,
+		.log = journal,
+	};
+	int err;
+
+	for (int i = 0; i < MROCE_MAX_PORTS; i++)
+		pc.interfaces[i] = cfg->interfaces[i];
+	err = portset_open(&pc, d->engine, ports);
+	if (!err)
+		daemon_set_ports(d, &port_driver_real, *ports);
+	return err;
+}
+
+static void serve(const struct config *cfg, struct daemon *d)
+{
+	char names[256] = "";
+	size_t used = 0;
+
+	for (int i = 0; cfg->interfaces[i]; i++)
+		used += (size_t)snprintf(names + used, sizeof(names) - used, " %s", cfg->interfaces[i]);
+	journal(LOG_INFO, "ready: %s, UDP port %u, %u paths, on%s", cfg->socket, cfg->udp_port,
+		cfg->paths, names);
+	sd_notifyf(0, "READY=1\nSTATUS=Serving on%s", names);
+	worker_run(d);
+	sd_notify(0, "STOPPING=1\nSTATUS=Telling peers");
+	control_close(d);
+	worker_farewell(d);
+}
+
+static int run(const struct config *cfg)
+{
+	struct portset *ports = NULL;
+	struct daemon *d;
+	int err = daemon_new(cfg, &d);
+
+	if (err)
+		return err;
+	err = worker_signals(d);
+	/* The socket first: a second daemon must not touch the interfaces of the first. */
+	if (!err)
+		err = control_open(d);
+	if (!err)
+		err = open_ports(cfg, d, &ports);
+	if (!err)
+		err = write_pid_file(cfg->pid_file);
+	if (!err)
+		serve(cfg, d);
+	/* First the engine, whose tables and ports lie in what portset_close() unmaps. */
+	daemon_free(&d);
+	portset_close(&ports);
+	if (!err && cfg->pid_file)
+		unlink(cfg->pid_file);
+	journal(LOG_INFO, err ? "stopped" : "stopped, everything put back");
+	return err;
+}
+
+static int start(struct config *cfg, int argc, char **argv)
+{
+	char error[1024];
+	enum config_action action;
+	int err = config_read(cfg, argc, argv, &action, error, sizeof(error));
+
+	journal_init(cfg->verbose);
+	if (err) {
+		journal(LOG_ERR, "%s", error);
+		return EXIT_USAGE;
+	}
+	switch (action) {
+	case CONFIG_HELP: config_usage(stdout); return 0;
+	case CONFIG_VERSION: puts("mroced " MROCE_VERSION); return 0;
+	case CONFIG_RUN:
+	case CONFIG_CHECK: break;
+	}
+	if (!cfg->interfaces[0]) {
+		journal(LOG_ERR, "no interface named: use -i NAME, or 'interface = NAME' under [ports] in "
+				 CONFIG_FILE_DEFAULT);
+		return EXIT_USAGE;
+	}
+	if (action == CONFIG_CHECK) {
+		printf("%s: configuration is fine\n", cfg->file ? cfg->file : "options");
+		return 0;
+	}
+	raise_file_limit();
+	return run(cfg) ? EXIT_FAILURE : 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct config cfg;
+	int status;
+
+	config_init(&cfg);
+	status = start(&cfg, argc, argv);
+	config_free(&cfg);
+	return status;
+}
