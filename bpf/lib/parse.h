@@ -65,7 +65,7 @@ struct packet {
 enum parse_result {
 	PARSE_OK = 0,
 	PARSE_OTHER = 1, /* not ours, or not ours to judge: pass it on untouched */
-	/* negative: -enum mroce_reason, ours but wrong */
+			 /* negative: -enum mroce_reason, ours but wrong */
 };
 
 static __always_inline int is_vlan(__be16 proto)

@@ -212,7 +212,7 @@ static __always_inline int track_rx(struct mroce_path_rx *rx, const struct track
 	TRACK_WRITE(rx->highest, psn);
 
 	/* A hole is a loss once a PSN more than `tolerance` above it was seen: look at the PSNs that
-	 * have just come to that distance, (top - tolerance, psn - tolerance]. */
+	 * have just come to that distance, [top - tolerance, psn - tolerance). */
 	tolerance = TRACK_READ(rx->nack_tolerance);
 	if (tolerance == 0) {
 		if (psn == top + 1)
@@ -222,8 +222,8 @@ static __always_inline int track_rx(struct mroce_path_rx *rx, const struct track
 	}
 	if (tolerance >= MROCE_WINDOW)
 		return TRACK_NEW;
-	top = psn_max(top + 1 - tolerance, rx->kbase);
-	n = psn - tolerance + 1 - top;
+	top = psn_max(top - tolerance, rx->kbase);
+	n = psn - tolerance - top;
 	if ((__s32)n <= 0 || !bitmap_any_clear(rx->seen, top, n))
 		return TRACK_NEW;
 	rx->gaps++;
