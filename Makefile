@@ -69,6 +69,7 @@ UNIT_SRC    := $(wildcard tests/unit/test_*.c)
 UNIT_HELP   := $(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c))
 SIM_SRC     := $(wildcard tests/sim/*.c)
 BPFT_SRC    := $(call plain_c,tests/bpf/*.c)
+NET_SRC     := $(wildcard tests/net/*.c)
 FUZZ_SRC    := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_HELP   := $(filter-out $(FUZZ_SRC),$(wildcard tests/fuzz/*.c))
 FABRIC_ALL  := $(call plain_c,tests/fabric/*.c)
@@ -95,6 +96,7 @@ MAN       := $(patsubst docs/man/%.scd,$(BUILD)/man/%,$(MAN_SRC))
 UNIT      := $(patsubst %.c,$(BUILD)/%,$(UNIT_SRC))
 SIM       := $(if $(SIM_SRC),$(BUILD)/tests/sim/sim)
 BPFT      := $(if $(BPFT_SRC),$(BUILD)/tests/bpf/bpf_tests)
+NET       := $(patsubst %.c,$(BUILD)/%,$(NET_SRC))
 FUZZ      := $(patsubst %.c,$(BUILD)/%,$(FUZZ_SRC))
 FABRIC    := $(patsubst %.c,$(BUILD)/%,$(FABRIC_SRC)) $(patsubst %.bpf.c,$(BUILD)/%.bpf.o,$(FABBPF_SRC))
 
@@ -161,7 +163,9 @@ fabric: $(FABRIC)
 unit: $(UNIT)
 sim: $(SIM)
 bpf-tests: $(BPFT) $(patsubst %.bpf.c,$(BUILD)/%.bpf.o,$(TESTBPF_SRC))
-test-programs: all fabric unit sim bpf-tests asan-programs fuzz-programs
+test-programs: all fabric unit sim bpf-tests net-tests asan-programs fuzz-programs
+net-tests: $(NET)
+.PHONY: net-tests
 asan-programs:
 	@$(MAKE) --no-print-directory SAN=1 BUILD=$(ASAN_BUILD) unit sim
 fuzz-programs:
@@ -233,6 +237,8 @@ $(BUILD)/tests/sim/sim: $(call objects,$(SIM_SRC)) $(CORE) $(COMMON)
 	$(LINK) $(TEST_LIBS)
 $(BUILD)/tests/bpf/bpf_tests: $(call objects,$(BPFT_SRC)) $(CORE) $(COMMON)
 	$(LINK) $(TEST_LIBS)
+$(NET): %: %.o $(DAEMON) $(CORE) $(COMMON)
+	$(LINK) $(LIBS)
 $(FUZZ): %: %.o $(call objects,$(FUZZ_HELP)) $(DAEMON) $(CLIENT) $(CORE) $(COMMON)
 	$(LINK) -fsanitize=fuzzer $(LIBS)
 $(patsubst %.c,$(BUILD)/%,$(FABRIC_SRC)): %: %.o $(call objects,$(FABRIC_HELP))
@@ -243,7 +249,7 @@ $(BUILD)/man/%: docs/man/%.scd | tools
 	$(Q)mkdir -p $(@D) && scdoc < $< > $@
 
 # Skeletons must be there before the first compilation; afterwards the .d files know the details.
-$(call objects,daemon/main.c $(DAEMON_SRC) $(CLI_SRC) $(BPFT_SRC)) \
+$(call objects,daemon/main.c $(DAEMON_SRC) $(CLI_SRC) $(BPFT_SRC) $(NET_SRC)) \
 	$(filter-out $(UNIT_LOW:=.o),$(UNIT:=.o)) $(FUZZ:=.o): | $(SKELS)
 $(call objects,$(BPFT_SRC)): | $(call skeletons,$(TESTBPF_SRC))
 $(call objects,$(FABRIC_ALL)): | $(call skeletons,$(FABBPF_SRC))
