@@ -21,8 +21,9 @@
 #define FAB_MAX_PORTS (FAB_MAX_HOSTS + 2 * FAB_MAX_LEAVES * FAB_MAX_SPINES)
 #define FAB_MAX_IFINDEX 4096 /* interface numbers start at 1 in every namespace */
 
-#define FAB_HOLD_SLOTS 16   /* packets one port may hold back at a time */
-#define FAB_HOLD_BYTES 9216 /* a larger frame is never held */
+#define FAB_HOLD_SLOTS 16    /* packets one port may hold back at a time */
+#define FAB_DELAY_SLOTS 1024 /* packets on their way to one host, where a delay was asked for */
+#define FAB_HOLD_BYTES 9216  /* a larger frame is never held */
 
 #define FAB_TICK_BYTES 1014   /* the clock packet, see switch.bpf.c */
 #define FAB_TICK_PROTO 0x88b5 /* IEEE local experimental EtherType */
@@ -78,6 +79,7 @@ struct fab_port {
 	__u64 burst_ns;	    /* what TBF lets pass without waiting */
 	__u64 limit_ns;	    /* queue size in time */
 	__u64 ce_ns;	    /* mark CE when the queue is longer; 0: never */
+	__u64 delay_ns;	    /* edge ports: a packet is on its way to the host for so long */
 };
 
 struct fab_config {
@@ -93,7 +95,7 @@ struct fab_config {
 	__u32 tick_ifindex;    /* where the clock packet is sent again */
 	__u32 tick_generation; /* clock packets of another generation end; 0: none runs */
 	__u32 hold_ns;	       /* a held packet waits no longer than about this */
-	__u32 pad;
+	__u32 has_delay;       /* there is memory for packets on their way */
 };
 
 struct fab_counters {
@@ -110,7 +112,9 @@ struct fab_counters {
 	__u64 released_by_time; /* of these, because too few packets followed */
 	__u64 hold_full;	/* chosen, but not held: no slot free, or not a plain packet */
 	__u64 ce_marked;
-	__u64 flooded; /* copies sent because the destination is many, or unknown */
+	__u64 delayed;
+	__u64 delay_dropped; /* too many packets were on their way already */
+	__u64 flooded;	     /* copies sent because the destination is many, or unknown */
 };
 
 enum fab_slot_state {
@@ -119,9 +123,12 @@ enum fab_slot_state {
 	FAB_SLOT_HELD,
 };
 
+/* A withheld or delayed packet. */
 struct fab_slot {
 	__u32 state; /* enum fab_slot_state, changed by compare and swap */
 	__u32 len;
+	__u32 queue; /* receive queue of the host, plus 1 */
+	__u32 pad;
 	__u64 due_count; /* the port's packet count at which it goes */
 	__u64 due_ns;
 	__u8 data[FAB_HOLD_BYTES];

@@ -115,6 +115,21 @@ static int parse_rate(const char *text, __u64 *out)
 		    text);
 }
 
+static int parse_delay(const char *text, double *us)
+{
+	char *end;
+	double v = strtod(text, &end);
+
+	if (!strcmp(text, "none") || (end != text && !strcmp(end, "us"))) {
+		*us = v;
+	} else if (end != text && !strcmp(end, "ms")) {
+		*us = v * 1000;
+	} else {
+		return fail("--delay %s: want something like 500us or 2ms, or none", text);
+	}
+	return *us >= 0 && *us <= 1e6 ? 0 : fail("--delay %s: want at most 1000ms", text);
+}
+
 static int parse_size(const char *opt, const char *text, __u64 *out)
 {
 	char *end;
@@ -258,6 +273,9 @@ static int load_object(const struct attach_opts *o, struct bpf_object **out)
 		if (map)
 			bpf_map__set_max_entries(map, sizes[i].per_port * o->cfg.ports);
 	}
+	bpf_map__set_max_entries(bpf_object__find_map_by_name(obj, "fab_rings"), o->cfg.hosts);
+	bpf_map__set_max_entries(bpf_object__find_map_by_name(obj, "fab_delay"),
+				 o->cfg.has_delay ? o->cfg.hosts * FAB_DELAY_SLOTS : 1);
 	err = bpf_object__load(obj);
 	if (err) {
 		bpf_object__close(obj);
@@ -340,6 +358,17 @@ static int attach_port(const struct attach_opts *o, const struct fab_config *cfg
 	return tc_attach(prog_fd(obj, "fab_switch"), port.ifindex, name);
 }
 
+/* With XDP on it, tick1 is fed through a ring of its own: the clock packet never meets a full one. */
+static int tick_attach(struct bpf_object *obj)
+{
+	int tick1 = if_nametoindex("tick1");
+	int err = bpf_xdp_attach(tick1, prog_fd(obj, "fab_pass"), XDP_FLAGS_DRV_MODE, NULL);
+
+	if (err)
+		return fail("cannot attach XDP to tick1: %s", strerror(-err));
+	return tc_attach(prog_fd(obj, "fab_tick"), tick1, "tick1");
+}
+
 static int attach_plane(const struct attach_opts *o, const char *netns, __u32 plane)
 {
 	struct fab_config cfg = o->cfg;
@@ -354,20 +383,20 @@ static int attach_plane(const struct attach_opts *o, const char *netns, __u32 pl
 	err = bpf_map_update_elem(bpf_object__find_map_fd_by_name(obj, "fab_config"), &zero, &cfg,
 				  0);
 	if (!err)
-		err = tc_attach(prog_fd(obj, "fab_tick"), if_nametoindex("tick1"), "tick1");
+		err = tick_attach(obj);
 	for (__u32 nr = 0; nr < cfg.ports && !err; nr++)
 		err = attach_port(o, &cfg, obj, nr);
 	bpf_object__close(obj);
 	return err;
 }
 
-/* attach OBJECT SEED HOSTS LEAVES SPINES QUEUES UDP-PORT OFFLOAD NETNS... */
+/* attach OBJECT SEED HOSTS LEAVES SPINES QUEUES UDP-PORT OFFLOAD DELAY NETNS... */
 static int cmd_attach(int argc, char **argv)
 {
 	struct attach_opts o = { .cfg = { .hold_ns = 1000000 } };
 	int err = 0;
 
-	if (argc < 10)
+	if (argc < 11)
 		return fail("attach: too few arguments");
 	o.object = argv[1];
 	o.cfg.seed = strtoull(argv[2], NULL, 0);
@@ -379,8 +408,9 @@ static int cmd_attach(int argc, char **argv)
 		return -EINVAL;
 	o.cfg.ports = o.cfg.hosts + 2 * o.cfg.leaves * o.cfg.spines;
 	o.offload = !strcmp(argv[8], "on");
-	for (int i = 9; i < argc && !err; i++)
-		err = attach_plane(&o, argv[i], i - 8);
+	o.cfg.has_delay = strcmp(argv[9], "no") != 0;
+	for (int i = 10; i < argc && !err; i++)
+		err = attach_plane(&o, argv[i], i - 9);
 	return err;
 }
 
@@ -432,6 +462,7 @@ struct change {
 	double loss_percent;
 	double burst_mean;
 	__u64 rate, limit, ce_threshold;
+	double delay_us;
 	__u32 udp_port, ecmp_salt, hold_us, seed;
 	bool clear;
 	bool every_port; /* inner links of a leaf-spine plane, too */
@@ -457,6 +488,7 @@ enum field {
 	F_LINK_DOWN,
 	F_HOLD,
 	F_SEED,
+	F_DELAY,
 };
 
 #define GIVEN(c, f) ((c)->given & (1U << (f)))
@@ -488,6 +520,7 @@ enum set_option {
 	O_HOLD,
 	O_EVERY_PORT,
 	O_SEED,
+	O_DELAY,
 };
 
 static const struct option set_options[] = {
@@ -513,6 +546,7 @@ static const struct option set_options[] = {
 	{ "ecmp-salt", 1, NULL, O_SALT },
 	{ "hold", 1, NULL, O_HOLD },
 	{ "seed", 1, NULL, O_SEED },
+	{ "delay", 1, NULL, O_DELAY },
 	{ "down", 0, NULL, O_DOWN },
 	{ "up", 0, NULL, O_UP },
 	{ "clear", 0, NULL, O_CLEAR },
@@ -611,6 +645,7 @@ static int parse_value(struct change *c, int opt, const char *arg)
 	case O_SALT:
 		c->given |= 1U << F_SALT;
 		return parse_u32("ecmp-salt", arg, 0, ~0U, &c->ecmp_salt);
+	case O_DELAY: c->given |= 1U << F_DELAY; return parse_delay(arg, &c->delay_us);
 	case O_SEED: c->given |= 1U << F_SEED; return parse_u32("seed", arg, 0, ~0U, &c->seed);
 	case O_HOLD:
 		c->given |= 1U << F_HOLD;
@@ -754,8 +789,13 @@ static void port_derive(struct fab_port *port)
 static int change_port(const struct change *c, const struct maps *maps, __u32 nr, const char *name,
 		       struct fab_port *port, FILE *tc)
 {
-	if (!GIVEN(c, F_RATE) && !GIVEN(c, F_LIMIT) && !GIVEN(c, F_CE_THRESHOLD))
+	if (!GIVEN(c, F_RATE) && !GIVEN(c, F_LIMIT) && !GIVEN(c, F_CE_THRESHOLD) &&
+	    !GIVEN(c, F_DELAY))
 		return 0;
+	if (GIVEN(c, F_DELAY) && port->kind != FAB_EDGE)
+		return fail("--delay: only the ports of hosts can delay");
+	if (GIVEN(c, F_DELAY))
+		port->delay_ns = c->delay_us * 1000;
 	if (GIVEN(c, F_RATE))
 		port->rate = c->rate;
 	if (GIVEN(c, F_LIMIT))
@@ -817,6 +857,17 @@ static bool anything_reorders(const struct maps *maps, const struct fab_config *
 	return false;
 }
 
+static bool anything_delays(const struct maps *maps, const struct fab_config *cfg)
+{
+	struct fab_port port;
+
+	for (__u32 nr = 0; nr < cfg->hosts; nr++) {
+		if (!bpf_map_lookup_elem(maps->ports, &nr, &port) && port.delay_ns)
+			return true;
+	}
+	return false;
+}
+
 /* Sets the clock packet going; see switch.bpf.c. */
 static int tick_send(__u32 generation)
 {
@@ -838,9 +889,18 @@ static int tick_send(__u32 generation)
 	return n < 0 ? fail("cannot start the clock on tick0: %s", strerror(errno)) : 0;
 }
 
-static int change_config(const struct change *c, const struct maps *maps, struct fab_config *cfg)
+/* One clock packet of 1014 bytes per millisecond, or per tenth of one. */
+static void tick_rate(bool fast, FILE *tc)
 {
-	bool ticks = anything_reorders(maps, cfg), ticked = cfg->tick_generation;
+	fprintf(tc,
+		"qdisc replace dev tick0 root handle 10: tbf rate %ukbit burst 1100 limit 4000\n",
+		fast ? 81120 : 8112);
+}
+
+static int change_config(const struct change *c, const struct maps *maps, struct fab_config *cfg,
+			 FILE *tc)
+{
+	bool delays = anything_delays(maps, cfg), ticks = delays || anything_reorders(maps, cfg);
 	__u32 zero = 0;
 
 	if (GIVEN(c, F_UDP_PORT))
@@ -851,13 +911,13 @@ static int change_config(const struct change *c, const struct maps *maps, struct
 		cfg->seed = c->seed;
 	if (GIVEN(c, F_HOLD))
 		cfg->hold_ns = c->hold_us * 1000;
-	if (ticks && !ticked)
-		cfg->tick_generation = (__u32)time(NULL) | 1;
-	if (!ticks)
-		cfg->tick_generation = 0;
+	if (GIVEN(c, F_DELAY))
+		tick_rate(delays, tc);
+	/* Always a new clock packet: should the old one have been lost, this mends it. */
+	cfg->tick_generation = ticks ? (cfg->tick_generation + 1) | 1U << 31 : 0;
 	if (bpf_map_update_elem(maps->config, &zero, cfg, 0))
 		return fail("cannot write the switch's configuration: %s", strerror(errno));
-	return ticks && !ticked ? tick_send(cfg->tick_generation) : 0;
+	return ticks ? tick_send(cfg->tick_generation) : 0;
 }
 
 static int batch_close(FILE *batch, const char *what)
@@ -879,10 +939,13 @@ static int change_plane(const struct change *c, const char *netns)
 	if (!tc || !ip)
 		return fail("cannot run tc and ip: %s", strerror(errno));
 	err = config_read(&maps, &cfg);
+	if (!err && GIVEN(c, F_DELAY) && !cfg.has_delay)
+		err = fail("--delay: this fabric has no memory for delayed packets: build it with "
+			   "`up --delay`");
 	if (!err)
 		err = change_selected(c, &maps, &cfg, tc, ip);
 	if (!err)
-		err = change_config(c, &maps, &cfg);
+		err = change_config(c, &maps, &cfg, tc);
 	if (batch_close(tc, "tc") || batch_close(ip, "ip"))
 		err = -EIO;
 	maps_close(&maps);
@@ -960,10 +1023,10 @@ static void json_counters(const struct fab_counters *n)
 	       "llu,"
 	       "\"duplicated\":%llu,\"corrupted\":%llu,\"truncated\":%llu,\"reordered\":%llu,"
 	       "\"released\":%llu,\"released_by_time\":%llu,\"reorder_skipped\":%llu,"
-	       "\"ce_marked\":%llu,\"flooded\":%llu",
+	       "\"ce_marked\":%llu,\"delayed\":%llu,\"delay_dropped\":%llu,\"flooded\":%llu",
 	       n->packets, n->bytes, n->lost, n->lost_burst, n->blackholed, n->duplicated,
 	       n->corrupted, n->truncated, n->held, n->released, n->released_by_time, n->hold_full,
-	       n->ce_marked, n->flooded);
+	       n->ce_marked, n->delayed, n->delay_dropped, n->flooded);
 }
 
 /* The queue a packet waits in before it goes in direction dir over the link of port nr. */
@@ -992,9 +1055,10 @@ static int json_port(const struct plane_view *view, __u32 nr)
 	if (bpf_map_lookup_elem(view->maps.ports, &nr, &port))
 		return fail("cannot read port %s: %s", name, strerror(errno));
 	printf("%s{\"port\":\"%s\",\"kind\":\"%s\",\"up\":%s,\"rate\":%llu,\"limit\":%llu,"
-	       "\"ce_threshold\":%llu,\"queue_bytes\":%u",
+	       "\"ce_threshold\":%llu,\"delay_us\":%g,\"queue_bytes\":%u",
 	       nr ? "," : "", name, kind_name(port.kind), net_is_up(name) ? "true" : "false",
-	       port.rate, port.limit, port.ce_threshold, view->ports[port.ifindex].queue_bytes);
+	       port.rate, port.limit, port.ce_threshold, port.delay_ns / 1e3,
+	       view->ports[port.ifindex].queue_bytes);
 	for (__u32 dir = 0; dir < FAB_DIRS; dir++) {
 		key = 2 * nr + dir;
 		if (bpf_map_lookup_elem(view->maps.rules, &key, &rule) ||
@@ -1087,6 +1151,8 @@ static int text_port(const struct plane_view *view, __u32 nr, bool rules)
 	if (rules && port.rate)
 		printf("    to %s: rate %gmbit limit %llu bytes ce-threshold %llu bytes\n", name,
 		       port.rate / 1e6, port.limit, port.ce_threshold);
+	if (rules && port.delay_ns)
+		printf("    to %s: delay %gus\n", name, port.delay_ns / 1e3);
 	for (__u32 dir = 0; dir < FAB_DIRS; dir++) {
 		key = 2 * nr + dir;
 		if (bpf_map_lookup_elem(view->maps.rules, &key, &rule) ||

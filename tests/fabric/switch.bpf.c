@@ -11,7 +11,8 @@
  * Reordering holds a copy of the packet in a map until `gap` later packets of that port have
  * gone. So that the last packet of a burst is not held for ever, a clock packet circulates between two
  * veth ends (tick0, tick1) at a rate that TBF sets to about one round per millisecond; each round
- * lets packets go whose time has come.
+ * lets packets go whose time has come. Delay works the same way, with a ring of packets per host
+ * and ten rounds per millisecond.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -92,6 +93,28 @@ struct {
 	__type(key, __u32);
 	__type(value, struct fab_slot);
 } fab_slots SEC(".maps");
+
+/* Packets on their way to a host: slots head - 1 down to tail, modulo their number. */
+struct delay_ring {
+	struct bpf_spin_lock lock; /* for head; only the clock packet moves tail */
+	__u32 pad;
+	__u64 head;
+	__u64 tail;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct delay_ring);
+} fab_rings SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct fab_slot);
+} fab_delay SEC(".maps");
 
 /* What the switch knows about the packet in hand. */
 struct packet {
@@ -397,7 +420,7 @@ static __always_inline void mark_ce(struct __sk_buff *skb, struct packet *pkt,
 	count->ce_marked++;
 }
 
-/* ------------------------------------------------------------------ reordering */
+/* ------------------------------------------------------------------ packets kept in maps */
 
 static __always_inline struct fab_slot *slot_of(__u32 port, __u32 i)
 {
@@ -425,6 +448,7 @@ static __always_inline bool slot_fill(struct __sk_buff *skb, struct fab_slot *sl
 	if (len < ETH_HLEN || len > FAB_HOLD_BYTES)
 		return false;
 	slot->len = len;
+	slot->queue = skb->queue_mapping;
 	return !bpf_skb_load_bytes(skb, 0, slot->data, len);
 }
 
@@ -438,6 +462,7 @@ static __always_inline bool slot_empty_into(struct __sk_buff *skb, struct fab_sl
 		return false;
 	if (skb->len != len && bpf_skb_change_tail(skb, len, 0))
 		return false;
+	skb->queue_mapping = slot->queue;
 	return !bpf_skb_store_bytes(skb, 0, slot->data, len, BPF_F_INVALIDATE_HASH);
 }
 
@@ -446,6 +471,104 @@ static __always_inline bool is_plain(const struct __sk_buff *skb)
 {
 	return !skb->gso_size && !skb->vlan_present;
 }
+
+/* ------------------------------------------------------------------ delay */
+
+static __always_inline struct fab_slot *delay_slot(__u32 port, __u64 at)
+{
+	__u32 key = port * FAB_DELAY_SLOTS + at % FAB_DELAY_SLOTS;
+
+	return bpf_map_lookup_elem(&fab_delay, &key);
+}
+
+/* Puts a copy of the packet on its way; if there are too many, it is lost. */
+static __noinline int delay(struct __sk_buff *skb, __u32 port, __u64 delay_ns)
+{
+	struct fab_counters *count = counters_of(port, FAB_TO);
+	struct delay_ring *ring = bpf_map_lookup_elem(&fab_rings, &port);
+	__u64 now = bpf_ktime_get_ns(), at;
+	struct fab_slot *slot;
+	bool full;
+
+	if (!count || !ring)
+		return 0;
+	bpf_spin_lock(&ring->lock);
+	at = ring->head;
+	full = at - ring->tail >= FAB_DELAY_SLOTS;
+	if (!full)
+		ring->head = at + 1;
+	bpf_spin_unlock(&ring->lock);
+	slot = full ? NULL : delay_slot(port, at);
+	if (!slot) {
+		count->delay_dropped++;
+		return 0;
+	}
+	slot->due_ns = now + delay_ns;
+	if (slot_fill(skb, slot)) {
+		count->delayed++;
+		slot_give(slot, FAB_SLOT_HELD);
+	} else {
+		count->delay_dropped++;
+		slot_give(slot, FAB_SLOT_BUSY); /* to be skipped */
+	}
+	return 0;
+}
+
+/* Sends a copy, now or later. */
+static __noinline int emit_copy(struct __sk_buff *skb, __u32 port)
+{
+	const struct fab_port *out = bpf_map_lookup_elem(&fab_ports, &port);
+
+	if (!out)
+		return 0;
+	if (out->delay_ns && is_plain(skb))
+		delay(skb, port, out->delay_ns);
+	else
+		bpf_clone_redirect(skb, out->ifindex, 0);
+	return 0;
+}
+
+struct tick_loop {
+	struct __sk_buff *skb;
+	__u64 now;
+	__u32 port;
+	bool all;
+};
+
+/* Sends the oldest packet on its way to a host, if it is time. Returns 1 if it is not. */
+static long arrive_one(__u32 i __attribute__((unused)), struct tick_loop *loop)
+{
+	__u32 port = loop->port;
+	const struct fab_port *out = bpf_map_lookup_elem(&fab_ports, &port);
+	struct delay_ring *ring = bpf_map_lookup_elem(&fab_rings, &port);
+	struct fab_slot *slot;
+	__u32 state;
+
+	if (!ring || !out || ring->tail == ring->head)
+		return 1;
+	slot = delay_slot(port, ring->tail);
+	if (!slot)
+		return 1;
+	state = slot->state;
+	if (state == FAB_SLOT_FREE) /* still being filled */
+		return 1;
+	if (state == FAB_SLOT_HELD && !loop->all && loop->now < slot->due_ns)
+		return 1;
+	if (state == FAB_SLOT_HELD && slot_empty_into(loop->skb, slot))
+		bpf_clone_redirect(loop->skb, out->ifindex, 0);
+	slot_give(slot, FAB_SLOT_FREE);
+	ring->tail++;
+	return 0;
+}
+
+static long arrive(__u32 port, struct tick_loop *loop)
+{
+	loop->port = port;
+	bpf_loop(FAB_DELAY_SLOTS, arrive_one, loop, 0);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ reordering */
 
 /* Returns 1 if the packet is now in a slot, and must not be sent. */
 static __noinline int hold_back(struct __sk_buff *skb, __u32 port, __u64 due_count, __u64 due_ns)
@@ -480,8 +603,7 @@ static __noinline int hold_back(struct __sk_buff *skb, __u32 port, __u64 due_cou
  * Sends the packet, then each held packet whose turn has come, in its own right: the frame is sent
  * as a clone and its contents are replaced, over and over. The last one is left in the frame.
  */
-static __noinline int release_by_count(struct __sk_buff *skb, __u32 port, __u32 ifindex,
-				       __u64 count_now)
+static __noinline int release_by_count(struct __sk_buff *skb, __u32 port, __u64 count_now)
 {
 	struct fab_counters *count = counters_of(port, FAB_TO);
 	struct fab_slot *slot;
@@ -497,7 +619,7 @@ static __noinline int release_by_count(struct __sk_buff *skb, __u32 port, __u32 
 			continue;
 		if (!slot_take(slot, FAB_SLOT_HELD))
 			continue;
-		bpf_clone_redirect(skb, ifindex, 0);
+		emit_copy(skb, port);
 		if (!slot_empty_into(skb, slot)) {
 			slot_give(slot, FAB_SLOT_HELD);
 			return 1; /* the packet itself has gone already */
@@ -508,20 +630,13 @@ static __noinline int release_by_count(struct __sk_buff *skb, __u32 port, __u32 
 	return 0;
 }
 
-struct tick_loop {
-	struct __sk_buff *skb;
-	__u64 now;
-	bool all;
-};
-
 static long release_by_time(__u32 port, struct tick_loop *loop)
 {
 	struct fab_counters *count = counters_of(port, FAB_TO);
-	struct fab_port *out = bpf_map_lookup_elem(&fab_ports, &port);
 	struct fab_slot *slot;
 	__u32 i;
 
-	if (!count || !out)
+	if (!count)
 		return 1;
 	for (i = 0; i < FAB_HOLD_SLOTS; i++) {
 		slot = slot_of(port, i);
@@ -538,7 +653,7 @@ static long release_by_time(__u32 port, struct tick_loop *loop)
 		slot_give(slot, FAB_SLOT_FREE);
 		count->released++;
 		count->released_by_time++;
-		bpf_clone_redirect(loop->skb, out->ifindex, 0);
+		emit_copy(loop->skb, port);
 	}
 	return 0;
 }
@@ -674,16 +789,19 @@ static __always_inline int send_to(struct __sk_buff *skb, const struct fab_confi
 	if (cfg->queues > 1) /* as a NIC spreads flows over its receive queues */
 		skb->queue_mapping = 1 + pkt->hash % cfg->queues;
 	if (v->dup)
-		bpf_clone_redirect(skb, out->ifindex, 0);
+		emit_copy(skb, nr);
 	if (!cfg->tick_generation)
 		return bpf_redirect(out->ifindex, 0);
 
 	seen = state->packets;
 	if (v->hold && hold_back(skb, nr, seen + v->hold, bpf_ktime_get_ns() + cfg->hold_ns))
 		return TC_ACT_SHOT;
-	if (release_by_count(skb, nr, out->ifindex, seen))
+	if (release_by_count(skb, nr, seen))
 		return TC_ACT_SHOT;
-	return bpf_redirect(out->ifindex, 0);
+	if (!out->delay_ns || !is_plain(skb))
+		return bpf_redirect(out->ifindex, 0);
+	emit_copy(skb, nr);
+	return TC_ACT_SHOT;
 }
 
 SEC("tc")
@@ -734,8 +852,12 @@ int fab_tick(struct __sk_buff *skb)
 	if (tick.proto != bpf_htons(FAB_TICK_PROTO))
 		return TC_ACT_SHOT;
 	ends = tick.generation != cfg->tick_generation;
-	loop.all = ends && !cfg->tick_generation;
+	if (ends && cfg->tick_generation) /* a younger one is on its way */
+		return TC_ACT_SHOT;
+	loop.all = ends;
 	bpf_loop(cfg->ports, release_by_time, &loop, 0);
+	if (cfg->has_delay)
+		bpf_loop(cfg->hosts, arrive, &loop, 0);
 	if (ends || bpf_skb_change_tail(skb, FAB_TICK_BYTES, 0) ||
 	    bpf_skb_store_bytes(skb, 0, &tick, sizeof(tick), 0))
 		return TC_ACT_SHOT;

@@ -36,6 +36,8 @@ struct probe {
 	uint32_t number;
 	uint32_t not_number;
 	uint32_t size;
+	uint64_t sent_ns; /* CLOCK_MONOTONIC, the same in every namespace */
+	uint64_t not_sent_ns;
 };
 
 static int die(const char *what)
@@ -47,6 +49,14 @@ static int die(const char *what)
 static uint8_t filler(uint32_t number, size_t at)
 {
 	return (number * 2654435761U + at * 40503U) >> 13;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
 }
 
 /* ------------------------------------------------------------------ send */
@@ -104,12 +114,17 @@ static int sender_socket(const struct sender *s)
 static void send_one(const struct sender *s, uint32_t number)
 {
 	uint8_t buf[MAX_SIZE];
-	struct probe probe = {
-		1, s->types[number % s->n_types], number % s->flows, number, ~number, s->size
-	};
+	struct probe probe = { .version = 1,
+			       .type = s->types[number % s->n_types],
+			       .flow = number % s->flows,
+			       .number = number,
+			       .not_number = ~number,
+			       .size = s->size };
 
 	for (int i = sizeof(probe); i < s->size; i++)
 		buf[i] = filler(number, i);
+	probe.sent_ns = now_ns();
+	probe.not_sent_ns = ~probe.sent_ns;
 	memcpy(buf, &probe, sizeof(probe));
 	while (send(s->sock[number % s->flows], buf, s->size, 0) < 0) {
 		if (errno != ENOBUFS && errno != EAGAIN && errno != ECONNREFUSED)
@@ -174,15 +189,8 @@ struct account {
 	uint64_t late_sum;
 	bool any;
 	uint64_t first_ns, last_ns, bytes;
+	uint64_t min_way_ns, way_sum_ns; /* from send to receive */
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
-}
 
 static bool is_intact(const uint8_t *buf, size_t len, const struct probe *probe)
 {
@@ -197,6 +205,7 @@ static void account_packet(struct account *a, const uint8_t *buf, size_t len)
 {
 	struct probe probe;
 	uint32_t late;
+	uint64_t way;
 
 	a->arrived++;
 	a->bytes += len;
@@ -209,7 +218,7 @@ static void account_packet(struct account *a, const uint8_t *buf, size_t len)
 	}
 	memcpy(&probe, buf, sizeof(probe));
 	if (probe.number != ~probe.not_number || probe.number >= a->count || probe.version != 1 ||
-	    probe.size > MAX_SIZE) {
+	    probe.size > MAX_SIZE || probe.sent_ns != ~probe.not_sent_ns) {
 		a->damaged++;
 		return;
 	}
@@ -222,6 +231,9 @@ static void account_packet(struct account *a, const uint8_t *buf, size_t len)
 		return;
 	}
 	a->unique++;
+	way = a->last_ns - probe.sent_ns;
+	a->way_sum_ns += way;
+	a->min_way_ns = !a->min_way_ns || way < a->min_way_ns ? way : a->min_way_ns;
 	if (a->any && probe.number < a->last) {
 		late = a->last - probe.number;
 		a->late++;
@@ -249,6 +261,8 @@ static void account_print(const struct account *a)
 	printf("damaged=%u\nshortened=%u\nce=%u\nlate=%u\nmax_late=%u\nmean_late_x100=%u\n",
 	       a->damaged, a->shortened, a->ce, a->late, a->max_late,
 	       a->late ? (unsigned int)(a->late_sum * 100 / a->late) : 0);
+	printf("min_way_us=%llu\nmean_way_us=%llu\n", (unsigned long long)a->min_way_ns / 1000,
+	       (unsigned long long)(a->unique ? a->way_sum_ns / a->unique / 1000 : 0));
 	printf("us=%llu\nkbit=%llu\n", (unsigned long long)us,
 	       (unsigned long long)(us ? a->bytes * 8000 / us : 0));
 }

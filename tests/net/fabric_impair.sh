@@ -59,8 +59,8 @@ duplicates_some() {
 corrupts_some() {
 	set_rule --corrupt 5 && train_h2 "$1" $N -s 1000 || return
 	between "$(delta corrupted)" 420 580 "corrupted, as counted" &&
-		between $((damaged + lost)) $(($(delta corrupted) * 98 / 100)) \
-			"$(($(delta corrupted) * 102 / 100))" "damaged or lost" &&
+		between $((N - arrived + damaged + shortened)) $(($(delta corrupted) * 98 / 100)) \
+			"$(($(delta corrupted) * 102 / 100))" "damaged, or dropped by the host" &&
 		between "$damaged" 360 580 damaged
 }
 

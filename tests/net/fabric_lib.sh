@@ -13,7 +13,7 @@ failures=0
 # What `train` says of the last train.
 # shellcheck disable=SC2034
 arrived=0 unique=0 lost=0 bursts=0 mean_burst_x100=0 duplicates=0 damaged=0 shortened=0 ce=0 late=0 \
-	max_late=0 mean_late_x100=0 us=0 kbit=0
+	max_late=0 mean_late_x100=0 min_way_us=0 mean_way_us=0 us=0 kbit=0
 trap 'F down; rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM HUP
 

@@ -76,6 +76,18 @@ salt_moves_flows() {
 	[[ $lost.$bursts != "$before" ]]
 }
 
+takes() {	# microseconds at least
+	train h2 10.1.0.2 1000 -g 100 || return
+	equal "$unique" 1000 unique && equal "$late" 0 late && between "$min_way_us" "$1" 1000000 us &&
+		{ [[ $1 != 0 ]] || between "$min_way_us" 0 300 us; }
+}
+
+delays_and_reorders() {
+	F set --reorder 10,2 --dup 10 && train h2 10.1.0.2 1000 -g 100 || return
+	equal "$unique" 1000 unique && between "$late" 70 130 late && between "$duplicates" 70 130 dup &&
+		between "$min_way_us" 500 1000000 us
+}
+
 has_carrier() {
 	[[ $(F exec "$1" ip -o link show "$2" up) == *LOWER_UP* ]]
 }
@@ -132,6 +144,14 @@ check "a dead spine loses its share" one_spine_dead
 check "another salt moves flows to other spines" salt_moves_flows
 check "a host's link goes, seen by the host, and comes back" link_goes_and_comes
 check "a plane that goes silent" plane_goes_silent
+check "a delay without memory for it is refused" fails F set --delay 1ms
+check "down" F down
+
+check "up: with delay" F up --delay 3ms
+check "packets take so long, and stay in order" takes 3000
+check "a change of delay" eval "F set --delay 500us && takes 500"
+check "reordering and duplication on the way" delays_and_reorders
+check "no delay any more" eval "F set --clear --delay none && takes 0"
 check "down" F down
 
 check "up: 4 queues, mtu 9000" F up --queues 4 --mtu 9000
