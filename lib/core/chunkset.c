@@ -17,23 +17,25 @@ static uint64_t *word_of(const struct chunkset *s, uint32_t chunk)
 	return &s->words[(chunk / 64) & (CHUNKSET_WORDS - 1)];
 }
 
-/* Moves base over what is done; a word that base leaves is cleared for the chunks a span later. */
+/*
+ * Moves base over what is done. Bits that base leaves are cleared at once: they are those of the
+ * chunks a span later.
+ */
 static void slide(struct chunkset *s)
 {
 	while (s->base < s->count) {
 		uint64_t *word = word_of(s, s->base);
-		uint64_t open = ~*word >> (s->base & 63);
+		uint32_t at = s->base & 63;
+		uint64_t open = ~*word >> at;
+		uint32_t run = open ? (uint32_t)__builtin_ctzll(open) : 64 - at;
 
-		if (open) {
-			s->base += (uint32_t)__builtin_ctzll(open);
-			break;
-		}
-		s->base = (s->base | 63) + 1;
+		if (!run)
+			return;
 		if (s->words)
-			*word = 0;
+			*word &= ~((run == 64 ? ~0ULL : (1ULL << run) - 1) << at);
+		s->base += run;
 	}
-	if (s->base > s->count)
-		s->base = s->count;
+	s->base = s->count;
 }
 
 int chunkset_add(struct chunkset *s, uint32_t chunk)
@@ -45,8 +47,7 @@ int chunkset_add(struct chunkset *s, uint32_t chunk)
 		return -ERANGE;
 	if (chunk < s->base)
 		return -EEXIST;
-	/* Bits below base in its word are still set: only whole words may be reused. */
-	if (chunk - (s->base & ~63u) >= MROCE_CHUNK_SPAN)
+	if (chunk - s->base >= MROCE_CHUNK_SPAN)
 		return -ERANGE;
 	word = word_of(s, chunk);
 	if (*word & bit)
@@ -61,7 +62,7 @@ bool chunkset_has(const struct chunkset *s, uint32_t chunk)
 {
 	if (chunk < s->base)
 		return true;
-	if (chunk >= s->count || chunk - (s->base & ~63u) >= MROCE_CHUNK_SPAN)
+	if (chunk >= s->count || chunk - s->base >= MROCE_CHUNK_SPAN)
 		return false;
 	return *word_of(s, chunk) & (1ULL << (chunk & 63));
 }

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What ACKs and NACKs say of a path: placed, seen, lost, how long it took. */
+#include <arpa/inet.h>
+#include <endian.h>
+#include <syslog.h>
+#include "core/internal.h"
+#include "mroce/track.h"
+
+#define MIN_RTT_LIFE (10 * SEC)
+#define TOLERANCE_FIRST 3
+#define TOLERANCE_MAX 32
+#define TOLERANCE_LIFE (1 * SEC)
+/* With a tolerance, a hole is a loss also once a question this much later than it was answered. */
+#define REORDER_MIN (100 * USEC)
+
+struct ack {
+	uint8_t type;
+	uint16_t epoch, late;
+	uint32_t base, highest, rx_bytes, ce_bytes, echo_ts;
+	__u64 seen[MROCE_WINDOW_WORDS], placed[MROCE_WINDOW_WORDS];
+};
+
+/* What one ACK changes, as bitmaps over the path's window. */
+struct news {
+	__u64 placed[MROCE_WINDOW_WORDS], seen[MROCE_WINDOW_WORDS], lost[MROCE_WINDOW_WORDS];
+	uint32_t nplaced, nseen, nlost; /* nseen: newly seen, placed ones included */
+};
+
+static void parse(const struct packet *p, struct ack *a)
+{
+	struct mroce_ack w;
+
+	memcpy(&w, p->body, sizeof(w));
+	a->type = p->type;
+	a->epoch = p->epoch;
+	a->late = ntohs(w.late);
+	a->base = ntohl(w.base);
+	a->highest = ntohl(w.highest);
+	a->rx_bytes = ntohl(w.rx_bytes);
+	a->ce_bytes = ntohl(w.ce_bytes);
+	a->echo_ts = ntohl(w.echo_ts);
+	for (int i = 0; i < MROCE_WINDOW_WORDS; i++) {
+		a->seen[i] = be64toh(w.seen[i]);
+		a->placed[i] = be64toh(w.placed[i]);
+	}
+}
+
+/* PSNs from `from` to before `to`, 0 if there are none. */
+static uint32_t span(uint32_t from, uint32_t to)
+{
+	return psn_before(from, to) ? to - from : 0;
+}
+
+static uint32_t psn_min(uint32_t a, uint32_t b)
+{
+	return psn_before(a, b) ? a : b;
+}
+
+/* ACKs may overtake each other: only the newest tells what is missing. */
+static bool is_newest(const struct path *p, const struct ack *a)
+{
+	return !p->acked_any || (int32_t)(a->rx_bytes - p->acked_rx_bytes) >= 0;
+}
+
+static void compare(const struct path *p, const struct ack *a, struct news *n)
+{
+	uint32_t lo = psn_max(p->una, a->base);
+	uint32_t end = psn_min(p->next, a->base + MROCE_WINDOW);
+	uint32_t top = psn_min(end, a->highest + 1);
+	uint32_t below = span(p->una, psn_min(a->base, p->next));
+	bool newest = is_newest(p, a);
+
+	for (uint32_t w = 0; w < MROCE_WINDOW_WORDS; w++) {
+		uint64_t placed = bitmap_range(w, lo, span(lo, end)) & a->placed[w];
+		uint64_t seen = bitmap_range(w, lo, span(lo, top)) & a->seen[w];
+		uint64_t holes = bitmap_range(w, lo, span(lo, top - p->tolerance));
+
+		n->placed[w] = p->out[w] & (placed | bitmap_range(w, p->una, below));
+		n->seen[w] = p->out[w] & seen & ~n->placed[w];
+		n->lost[w] = newest ? p->out[w] & holes & ~seen & ~n->placed[w] : 0;
+		n->nplaced += (uint32_t)__builtin_popcountll(n->placed[w]);
+		n->nseen += (uint32_t)__builtin_popcountll((n->placed[w] | n->seen[w]) & ~p->seen[w]);
+	}
+}
+
+/* Holes inside the tolerance that were sent long before the question that this answers. */
+static void compare_times(const struct path *p, const struct ack *a, struct news *n)
+{
+	uint32_t top = psn_min(psn_min(p->next, a->base + MROCE_WINDOW), a->highest + 1);
+	uint32_t psn = psn_max(psn_max(p->una, a->base), top - p->tolerance);
+	uint32_t wait = (uint32_t)(max_u64(p->srtt / 2, REORDER_MIN) >> 10);
+
+	if (!p->tolerance || !a->echo_ts || !is_newest(p, a))
+		return;
+	for (; psn_before(psn, top); psn++) {
+		uint32_t w = bitmap_word(psn);
+		uint64_t bit = bitmap_bit(psn);
+		uint32_t ts = p->slots ? p->slots[psn & (MROCE_WINDOW - 1)].ts : 0;
+
+		if (!(p->out[w] & bit) || ((n->placed[w] | n->seen[w]) & bit))
+			continue;
+		if ((int32_t)(a->echo_ts - ts - wait) > 0)
+			n->lost[w] |= bit;
+	}
+}
+
+static struct letter *take_letter(struct path *p, uint32_t psn)
+{
+	struct letter *l = &p->conn->e->letters[p->slots[psn & (MROCE_WINDOW - 1)].letter - 1];
+
+	path_clear(p, psn);
+	return l;
+}
+
+/* The PSN in [una, next) whose bit is bit `b` of word `w`. */
+static uint32_t psn_of(const struct path *p, uint32_t w, uint32_t b)
+{
+	return p->una + ((w * 64 + b - p->una) & (MROCE_WINDOW - 1));
+}
+
+static void apply_placed(struct path *p, const struct news *n)
+{
+	for (uint32_t w = 0; w < MROCE_WINDOW_WORDS; w++) {
+		for (uint64_t bits = n->placed[w]; bits; bits &= bits - 1) {
+			uint32_t psn = psn_of(p, w, (uint32_t)__builtin_ctzll(bits));
+
+			letter_acked(p->conn, take_letter(p, psn));
+		}
+	}
+}
+
+static void apply_seen(struct path *p, const struct news *n)
+{
+	for (uint32_t w = 0; w < MROCE_WINDOW_WORDS; w++) {
+		uint64_t fresh = n->seen[w] & ~p->seen[w];
+
+		p->seen[w] |= fresh;
+		p->in_flight -= (uint32_t)__builtin_popcountll(fresh);
+	}
+}
+
+static void apply_lost(struct path *p, struct news *n)
+{
+	uint32_t una = p->una, next = p->next;
+
+	for (uint32_t psn = una; psn != next; psn++) {
+		if (!bitmap_test(n->lost, psn))
+			continue;
+		n->nlost++;
+		p->lost[bitmap_word(psn)] |= bitmap_bit(psn);
+		letter_lost(p->conn, take_letter(p, psn), p->index, false);
+	}
+}
+
+/* ---- reordering ---- */
+
+static void raise_tolerance(struct path *p, uint32_t spurious)
+{
+	p->spurious += spurious;
+	p->conn->spurious += spurious;
+	p->tolerance = p->tolerance ? p->tolerance * 2 : TOLERANCE_FIRST;
+	if (p->tolerance > TOLERANCE_MAX)
+		p->tolerance = TOLERANCE_MAX;
+	p->tolerance_until = p->conn->e->now + TOLERANCE_LIFE;
+}
+
+/* Repairs that were not needed: what was given up as lost has arrived after all. */
+static void find_spurious(struct path *p, const struct ack *a)
+{
+	uint32_t lo = psn_max(p->next - MROCE_WINDOW, a->base);
+	uint32_t top = psn_min(psn_min(p->next, a->base + MROCE_WINDOW), a->highest + 1);
+	uint32_t found = 0, open = 0;
+	uint16_t late = (uint16_t)(a->late - p->acked_late);
+
+	for (uint32_t w = 0; w < MROCE_WINDOW_WORDS; w++) {
+		uint64_t hit = p->lost[w] & bitmap_range(w, lo, span(lo, top)) &
+			       (a->seen[w] | a->placed[w]);
+
+		found += (uint32_t)__builtin_popcountll(hit);
+		p->lost[w] &= ~hit;
+		open += (uint32_t)__builtin_popcountll(p->lost[w]);
+	}
+	if (is_newest(p, a) && p->acked_any && late && late < 0x8000 && open) {
+		found += late < open ? late : open;
+		memset(p->lost, 0, sizeof(p->lost));
+	}
+	if (found)
+		raise_tolerance(p, found);
+	else if (p->tolerance && p->conn->e->now > p->tolerance_until)
+		p->tolerance = 0;
+}
+
+/* ---- time ---- */
+
+static uint64_t rtt_sample(struct path *p, const struct ack *a)
+{
+	uint64_t now = p->conn->e->now, rtt, off;
+	uint32_t ticks = packet_clock(now) - a->echo_ts;
+
+	if (a->type != MROCE_ACK || !a->echo_ts || ticks > 10 * SEC / 1024)
+		return 0;
+	rtt = ((uint64_t)ticks << 10) + 512;
+	if (!p->min_rtt || rtt <= p->min_rtt || now - p->min_rtt_at > MIN_RTT_LIFE) {
+		p->min_rtt = rtt;
+		p->min_rtt_at = now;
+	}
+	if (!p->srtt) {
+		p->srtt = rtt;
+		p->rttvar = rtt / 2;
+		return rtt;
+	}
+	off = rtt > p->srtt ? rtt - p->srtt : p->srtt - rtt;
+	p->rttvar = (3 * p->rttvar + off) / 4;
+	p->srtt = (7 * p->srtt + rtt) / 8;
+	return rtt;
+}
+
+static void revive(struct path *p)
+{
+	char peer[48];
+
+	p->dead = false;
+	engine_log(p->conn->e, LOG_NOTICE, "conn %08x: path %u to %s through %s is back", p->conn->id,
+		   p->index, ip_text(&p->flow.remote, peer), p->port->name);
+}
+
+static void heard(struct path *p, const struct ack *a)
+{
+	p->last_heard = p->conn->e->now;
+	p->unanswered = 0;
+	p->rto_count = 0;
+	p->grace = false;
+	if (p->dead && a->epoch == p->epoch)
+		revive(p);
+}
+
+static void control_window(struct path *p, const struct ack *a, const struct news *n,
+			   uint32_t in_flight, uint64_t rtt)
+{
+	struct cc_ack info = {
+		.now = p->conn->e->now,
+		.acked = n->nseen,
+		.lost = n->nlost,
+		.in_flight = in_flight,
+		.rtt = rtt,
+		.srtt = p->srtt,
+		.min_rtt = p->min_rtt,
+	};
+
+	if (is_newest(p, a)) {
+		info.rx_bytes = a->rx_bytes - p->acked_rx_bytes;
+		info.ce_bytes = a->ce_bytes - p->acked_ce_bytes;
+		p->acked_rx_bytes = a->rx_bytes;
+		p->acked_ce_bytes = a->ce_bytes;
+		p->acked_late = a->late;
+		p->acked_any = true;
+		p->ce_bytes += info.ce_bytes;
+	}
+	p->conn->e->cfg.cc->ack(&p->cc, &info);
+}
+
+static void process(struct path *p, const struct ack *a)
+{
+	uint32_t in_flight = p->in_flight;
+	struct news n = { 0 };
+	uint64_t rtt;
+
+	if (a->type == MROCE_ACK)
+		p->acks++;
+	else
+		p->nacks++;
+	rtt = rtt_sample(p, a);
+	if (p->unplaced) {
+		compare(p, a, &n);
+		compare_times(p, a, &n);
+		apply_seen(p, &n);
+		apply_lost(p, &n);
+		apply_placed(p, &n);
+	}
+	find_spurious(p, a);
+	heard(p, a);
+	if (n.nplaced) {
+		p->last_progress = p->conn->e->now;
+		p->poll_backoff = 0;
+		p->nudges = 0;
+	}
+	path_advance(p);
+	control_window(p, a, &n, in_flight, rtt);
+	path_arm(p);
+	if (letter_waiting(p->conn))
+		conn_ready(p->conn);
+}
+
+void ack_rx(struct conn *c, const struct packet *pk)
+{
+	struct path *p;
+	struct ack a;
+
+	if (c->state != CONN_OPEN && c->state != CONN_CLOSING) {
+		count(c->e, MROCE_DROP_STATE);
+		return;
+	}
+	if (pk->path >= c->npaths) {
+		count(c->e, MROCE_DROP_PATH);
+		return;
+	}
+	if (pk->body_len < sizeof(struct mroce_ack)) {
+		count(c->e, MROCE_DROP_BODY);
+		return;
+	}
+	if (!packet_body_ok(pk)) {
+		count(c->e, MROCE_DROP_BODY_CRC);
+		return;
+	}
+	p = &c->paths[pk->path];
+	parse(pk, &a);
+	if (psn_before(p->next, a.base) || psn_before(p->next - 1, a.highest)) {
+		count(c->e, MROCE_DROP_ACK_UNSENT);
+		return;
+	}
+	process(p, &a);
+}

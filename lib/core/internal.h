@@ -1,0 +1,531 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * internal.h: what the rooms of the engine share. Letters (chunks of messages, control letters) and
+ * envelopes (numbered packets of a path) meet in just four functions: letter_next(), letter_build(),
+ * letter_acked() and letter_lost().
+ */
+#ifndef CORE_INTERNAL_H
+#define CORE_INTERNAL_H
+
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/queue.h>
+#include "core/cc.h"
+#include "core/chunkset.h"
+#include "core/engine.h"
+#include "core/packet.h"
+#include "core/pool.h"
+#include "core/rand.h"
+#include "core/timer.h"
+
+#define USEC 1000ull
+#define MSEC 1000000ull
+#define SEC 1000000000ull
+
+#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
+
+static inline uint64_t min_u64(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline uint64_t max_u64(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* ---- hash chains ---- */
+
+struct hnode {
+	struct hnode *next;
+};
+
+struct hash {
+	struct hnode **heads;
+	uint32_t mask;
+};
+
+static inline uint32_t hash_mix(uint32_t a, uint32_t b, uint32_t c)
+{
+	uint64_t h = (a * 0x9e3779b97f4a7c15ull) ^ ((uint64_t)b << 32 | c) * 0xc2b2ae3d27d4eb4full;
+
+	h ^= h >> 29;
+	h *= 0xbf58476d1ce4e5b9ull;
+	return (uint32_t)(h >> 32);
+}
+
+static inline void hash_add(struct hash *t, uint32_t h, struct hnode *n)
+{
+	n->next = t->heads[h & t->mask];
+	t->heads[h & t->mask] = n;
+}
+
+static inline void hash_del(struct hash *t, uint32_t h, struct hnode *n)
+{
+	struct hnode **at = &t->heads[h & t->mask];
+
+	while (*at != n)
+		at = &(*at)->next;
+	*at = n->next;
+}
+
+/* ---- regions ---- */
+
+struct region {
+	struct hnode link;
+	struct region_params p;
+	uint32_t key;
+	uint32_t refs; /* requests and messages that hold it, and the table */
+	bool removed;
+	bool to_flush; /* in the engine's list of regions written in this batch */
+};
+
+struct region *region_find(struct engine *e, uint32_t key);
+/* A region that requests of `owner` may use; NULL if there is none. Takes a reference. */
+struct region *region_get(struct engine *e, const void *owner, uint32_t key);
+void region_put(struct region **r);
+/* Does it hold [addr, addr + len) and grant `access`? */
+bool region_allows(const struct region *r, uint64_t addr, uint64_t len, uint32_t access);
+int region_read(struct region *r, uint64_t addr, void *dst, uint32_t len);
+/* 0: done. 1: deferred until region_flush(). -errno. */
+int region_write(struct region *r, uint64_t addr, const void *src, uint32_t len);
+int region_flush(struct region *r);
+void region_table_free(struct engine *e);
+
+/* ---- letters ---- */
+
+struct txmsg;
+struct stream;
+
+struct letter {
+	STAILQ_ENTRY(letter) link; /* in a queue of letters to be sent */
+	struct txmsg *msg;	   /* DATA, READ_REQ; ERROR that aborts one; else NULL */
+	struct stream *stream;	   /* of msg; CREDIT: whose; else NULL */
+	uint32_t chunk;		   /* DATA */
+	uint8_t type;		   /* enum mroce_type */
+	uint8_t losses;
+	uint8_t lost_on;	   /* path of the last loss */
+	uint8_t code;		   /* ERROR, CLOSE; PORT_STATUS: up */
+	uint32_t number;	   /* ERROR: message; PORT_STATUS: port */
+	uint32_t id;		   /* ERROR: stream */
+};
+
+STAILQ_HEAD(letter_queue, letter);
+
+/* ---- messages and streams ---- */
+
+struct txmsg {
+	TAILQ_ENTRY(txmsg) link; /* in stream->tx or stream->responses */
+	struct stream *stream;
+	struct region *region;	 /* where the bytes come from (READ: go to); NULL if len is 0 */
+	struct rxmsg *reply;	 /* READ: the response being received */
+	uint64_t id, addr, len, raddr;
+	uint32_t rkey, imm;
+	uint32_t msg, rseq;
+	uint32_t nchunks, next_chunk, acked;
+	uint32_t letters;	 /* that exist for it */
+	struct chunkset done;	 /* only if nchunks > MROCE_CHUNK_SPAN */
+	uint64_t progress_at, complain_at;
+	uint32_t chunk_size;
+	uint8_t opcode;		 /* enum mroce_opcode */
+	uint8_t op;		 /* enum mroce_op; 0 for READ */
+	uint8_t status;
+	bool started, finished, aborting, response;
+};
+
+TAILQ_HEAD(txmsg_list, txmsg);
+
+struct recv {
+	TAILQ_ENTRY(recv) link;
+	struct region *region;
+	uint64_t id, addr, len;
+	uint32_t rseq;
+};
+
+TAILQ_HEAD(recv_list, recv);
+
+enum rx_state {
+	RX_OPEN,
+	RX_COMPLETE,
+	RX_FAILED, /* and its sender has not yet confirmed that it knows */
+};
+
+struct rxmsg {
+	struct hnode link;
+	struct stream *stream;
+	struct txmsg *read;	/* the request, if this is a read's response */
+	struct txmsg *response; /* READ_REQ: put aside for it */
+	struct recv *recv;	/* SEND*, WRITE_IMM */
+	struct region *region;	/* WRITE*: cached; READ_REQ: to read from */
+	uint64_t msg_len, got;
+	uint64_t addr, reply_addr; /* READ_REQ */
+	uint32_t msg, rseq, imm;
+	uint32_t rkey, reply_rkey;
+	uint32_t chunk_size;
+	uint32_t pending;	/* deferred writes not yet flushed */
+	struct chunkset chunks;
+	uint64_t progress_at, complain_at;
+	uint8_t op;		/* enum mroce_op; 0: READ_REQ */
+	uint8_t state;		/* enum rx_state */
+	uint8_t status;
+	bool told;		/* the sender knows of the failure */
+	bool ack_wanted;
+};
+
+struct stream {
+	struct hnode link;
+	TAILQ_ENTRY(stream) all;    /* in conn->streams */
+	TAILQ_ENTRY(stream) active; /* in conn->active, if is_active */
+	struct conn *conn;
+	uint32_t id;
+	/* sending */
+	struct txmsg_list tx;	     /* requests in order, oldest unfinished first */
+	struct txmsg *tx_unsent;     /* first that has something unsent */
+	struct txmsg_list responses; /* to the peer's reads */
+	struct txmsg *resp_unsent;
+	uint32_t tx_next;	     /* message number of the next to start */
+	uint32_t rseq_next;	     /* receive that the next send takes */
+	uint32_t credit;	     /* receives the peer has posted */
+	uint32_t reads;		     /* outstanding */
+	uint32_t queued;	     /* requests in tx */
+	uint32_t deficit;
+	bool is_active, responses_turn;
+	/* receiving */
+	uint32_t rx_next;	     /* lowest message not ended */
+	struct recv_list recvs;	     /* posted, not taken */
+	uint32_t recv_posted, recv_taken;
+	struct rxmsg *last_rx;	     /* most recently used */
+	bool credit_queued;	     /* a CREDIT letter exists */
+	uint32_t credit_told;	     /* as last put into a letter */
+	uint64_t tx_bytes, rx_bytes;
+};
+
+TAILQ_HEAD(stream_list, stream);
+
+/* ---- paths ---- */
+
+struct envelope {
+	uint32_t letter; /* index + 1; 0: nothing outstanding under this PSN */
+	uint32_t ts;	 /* when sent, packet_clock() */
+};
+
+struct path {
+	struct conn *conn;
+	struct port *port;
+	struct flow flow;
+	struct envelope *slots; /* MROCE_WINDOW of them while anything is outstanding */
+	__u64 out[MROCE_WINDOW_WORDS];  /* PSNs with a letter */
+	__u64 seen[MROCE_WINDOW_WORDS]; /* of these, seen by the peer */
+	__u64 lost[MROCE_WINDOW_WORDS]; /* given up as lost, among the last MROCE_WINDOW */
+	uint32_t una, next;
+	uint32_t in_flight; /* neither seen nor lost */
+	uint32_t unplaced;  /* bits in out[] */
+	struct cc cc;
+	uint64_t srtt, rttvar, min_rtt;
+	uint64_t min_rtt_at;
+	/* asking */
+	struct timer timer;
+	uint64_t last_poll, first_unpolled; /* time; the latter 0 if nothing was sent since */
+	uint64_t unanswered;	   /* when waiting for an answer began, 0: not waiting */
+	uint64_t last_heard;	   /* last ACK or NACK */
+	uint64_t last_progress;	   /* last time something was placed */
+	uint32_t since_poll;	   /* packets */
+	uint32_t una_told;
+	uint32_t rto_count;
+	uint32_t poll_backoff;	   /* polls answered without progress */
+	uint32_t nudges;
+	bool poll_now, urgent, spoken, grace, revive;
+	/* what ACKs said last */
+	uint32_t acked_rx_bytes, acked_ce_bytes;
+	uint16_t acked_late;
+	bool acked_any;
+	/* reordering */
+	uint32_t tolerance;
+	uint64_t tolerance_until;
+	uint16_t epoch;
+	uint8_t index, remote_port;
+	bool dead;
+	uint64_t tx_packets, tx_bytes, repairs, spurious, rtos, ptos, acks, nacks, ce_bytes, deaths;
+};
+
+/* What is known of the peer's path of the same number. */
+struct rxpath {
+	TAILQ_ENTRY(rxpath) link; /* in engine->ack_due, if is_due */
+	struct conn *conn;
+	struct port *port;	/* it came by last; NULL: nothing yet */
+	struct flow flow;
+	uint8_t index;
+	bool is_due, nack;
+	uint32_t fresh;		/* placed since the last ACK of ours */
+	uint16_t epoch;
+	/* sweep */
+	__u64 suspect[MROCE_WINDOW_WORDS];
+	uint32_t suspect_base, suspect_top;
+	uint64_t suspect_at, suspect_drained;
+	uint32_t swept_late, swept_gaps;
+	uint64_t tolerance_until;
+};
+
+TAILQ_HEAD(rxpath_list, rxpath);
+
+/* ---- connections ---- */
+
+enum conn_state {
+	CONN_HELLO,	  /* waiting for ACCEPT */
+	CONN_ACCEPT,	  /* answered a HELLO, waiting for READY */
+	CONN_OPEN,
+	CONN_CLOSING,	  /* closed here, telling the peer */
+	CONN_ENDED,	  /* over; kept for the caller, and to answer stragglers */
+};
+
+struct conn {
+	struct engine *e;
+	uint32_t slot, id, token, peer_id, peer_token;
+	uint32_t service;
+	uint8_t state;	  /* enum conn_state */
+	uint8_t npaths, peer_npaths;
+	bool doomed; /* to be ended as a protocol error by its timer */
+	bool is_initiator, held_by_caller, counts_in_backlog, lingering, published;
+	void *owner, *cookie;
+	struct ip peer; /* as connected to, or where HELLO came from */
+	uint64_t nonce, peer_nonce;
+	/* set-up */
+	uint64_t setup_deadline, setup_wait;
+	uint32_t setup_tries;
+	struct mroce_wire_port peer_ports[MROCE_MAX_PORTS];
+	uint8_t peer_nports;
+	uint32_t peer_first_psn, peer_streams;
+	struct port *setup_port;
+	uint32_t chunk;
+	/* paths */
+	struct path *paths;	/* npaths */
+	struct rxpath *rxpaths; /* peer_npaths */
+	uint32_t spray_at, keepalive_at;
+	uint64_t last_heard, last_sent, last_placed;
+	uint64_t unplaced_since; /* the peer has seen, but not placed, everything since; 0: no */
+	/* letters */
+	struct letter_queue control, repairs;
+	struct letter *cut;	/* taken from a stream, found no path yet */
+	struct letter *close_letter;
+	struct stream_list streams, active;
+	uint32_t nstreams;
+	struct stream *last_stream;
+	TAILQ_ENTRY(conn) ready; /* in engine->ready, if is_ready */
+	bool is_ready;
+	struct timer life, sweep, stall;
+	uint64_t rx_active_at;
+	uint64_t tx_bytes, rx_bytes, tx_msgs, rx_msgs, repaired, spurious, dup_letters;
+	uint32_t queued;
+	uint64_t poll_only; /* keepalives since the daemon of the peer proved to be alive */
+};
+
+TAILQ_HEAD(conn_list, conn);
+
+enum timer_kind { TIMER_LIFE, TIMER_SWEEP, TIMER_STALL, TIMER_PATH };
+
+struct listener {
+	LIST_ENTRY(listener) link;
+	uint32_t service, backlog, pending;
+	void *owner;
+};
+
+LIST_HEAD(listener_list, listener);
+
+/* A region write that waits for its flush. */
+struct deferred {
+	struct conn *conn; /* NULL: its connection has ended meanwhile */
+	struct region *region;
+	struct rxmsg *msg;
+	struct mroce_path_rx *rx;
+	struct rxpath *rxpath;
+	uint32_t psn, len;
+	bool counts; /* first time that this chunk arrived */
+};
+
+#define DEFERRED_MAX 1024
+#define FLUSH_MAX 256
+
+struct engine {
+	struct engine_config cfg;
+	const struct engine_ops *ops;
+	void *ctx;
+	struct port *ports[MROCE_MAX_PORTS];
+	uint32_t nports;
+	struct conn **conns; /* by slot */
+	uint32_t nconns, slot_hint;
+	struct rng rng;
+	struct timer_heap timers;
+	uint32_t timers_wanted;
+	struct listener_list listeners;
+	struct hash regions, streams, rxmsgs;
+	uint32_t nregions;
+	struct letter *letters;
+	uint32_t letters_total, letters_used;
+	struct letter_queue free_letters;
+	struct pool txmsg_pool, rxmsg_pool, recv_pool, stream_pool, words_pool, slots_pool;
+	struct conn_list ready;
+	struct rxpath_list ack_due;
+	uint32_t blocked;	/* bit per port: no room in this run */
+	uint64_t blocked_since, blocked_until;
+	uint64_t starved_at;	/* a connection could not send for want of records; 0: none */
+	struct deferred deferred[DEFERRED_MAX];
+	uint32_t ndeferred;
+	struct region *to_flush[FLUSH_MAX];
+	uint32_t nflush;
+	uint64_t now; /* of the current call */
+	uint32_t sent; /* packets, all told */
+	uint64_t completions, stalls;
+	uint64_t reasons[MROCE_COUNTERS];
+};
+
+/* What became of a letter that came in. */
+enum placing {
+	PLACED,	  /* done: acknowledge it */
+	DEFERRED, /* will be, after the flush */
+	WITHHELD, /* not to be acknowledged yet */
+	MISSED,	  /* could not be taken: have it repaired */
+	BROKEN,	  /* the connection has ended over it */
+};
+
+/* engine.c */
+void engine_log(struct engine *e, int level, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+static inline void count(struct engine *e, int reason)
+{
+	e->reasons[reason]++;
+}
+void engine_reserve(struct engine *e);
+uint32_t engine_chunk(const struct engine *e);
+
+/* conn.c */
+struct conn *conn_new(struct engine *e, void *owner, uint32_t service);
+struct conn *conn_find(struct engine *e, uint32_t cid);
+void conn_release(struct conn *c);
+int conn_open_paths(struct conn *c);
+/* Another UDP source port: another route through the network. */
+void path_new_route(struct path *p);
+void conn_closed_by_peer(struct conn *c, uint32_t code);
+void conn_close_acked(struct conn *c);
+void conn_established(struct conn *c);
+void conn_ready(struct conn *c);
+void conn_unready(struct conn *c);
+/* The connection is over: everything posted completes with `status`, then ENDED. */
+void conn_end(struct conn *c, enum mroce_status status);
+/* The peer broke the protocol. */
+void conn_protocol_error(struct conn *c, const char *what);
+void conn_complete(struct conn *c, const struct engine_completion *done);
+void conn_life_timer(struct conn *c);
+void conn_check_silence(struct conn *c);
+void conn_drop_letters(struct conn *c);
+const char *ip_text(const struct ip *ip, char out[48]);
+
+/* stall.c */
+void conn_watch(struct conn *c);
+void conn_stall_timer(struct conn *c);
+
+/* handshake.c */
+void handshake_rx(struct engine *e, struct port *port, const struct packet *p,
+		  const struct rx_info *info);
+void handshake_start(struct conn *c);
+void handshake_timer(struct conn *c);
+void handshake_confirmed(struct conn *c);
+
+/* path.c */
+void path_init(struct path *p, struct conn *c, uint8_t index);
+bool path_usable(const struct path *p);
+bool path_open(const struct path *p);
+/* 0; -EAGAIN: no room at the port; -errno: the letter cannot be built, and is gone. */
+int path_send(struct path *p, struct letter *l, uint8_t flags);
+void path_timer(struct path *p);
+bool path_poll(struct path *p);
+void path_arm(struct path *p);
+/* Gives up everything outstanding; letters become repairs if `repair`, else are dropped. */
+void path_give_up(struct path *p, bool repair);
+void path_die(struct path *p, const char *why);
+void path_probe_soon(struct path *p);
+void path_clear(struct path *p, uint32_t psn);
+void path_advance(struct path *p);
+void path_forget_msg(struct path *p, const struct txmsg *m);
+void path_free(struct path *p);
+uint64_t path_rto(const struct path *p);
+
+/* ack.c */
+void ack_rx(struct conn *c, const struct packet *p);
+
+/* spray.c */
+struct path *spray_pick(struct conn *c, int avoid);
+
+/* letter.c */
+struct letter *letter_new(struct conn *c, uint8_t type);
+void letter_free(struct engine *e, struct letter *l);
+struct letter *letter_next(struct conn *c);
+void letter_put_back(struct conn *c, struct letter *l);
+bool letter_waiting(const struct conn *c);
+uint32_t letter_len(const struct letter *l);
+int letter_build(struct letter *l, void *body);
+void letter_acked(struct conn *c, struct letter *l);
+void letter_lost(struct conn *c, struct letter *l, uint8_t path, bool path_is_dead);
+void letter_control(struct conn *c, struct letter *l);
+void letter_error(struct conn *c, uint32_t stream, uint32_t msg, uint8_t code);
+static inline uint32_t letter_index(const struct engine *e, const struct letter *l)
+{
+	return (uint32_t)(l - e->letters);
+}
+
+/* txmsg.c */
+int txmsg_post(struct stream *s, const struct work_request *wr);
+void txmsg_finish(struct txmsg *m, uint8_t status);
+void txmsg_acked(struct txmsg *m, uint32_t chunk);
+/* The peer told that it failed. */
+void txmsg_error_rx(struct conn *c, uint32_t stream, uint32_t msg, uint8_t code);
+/* Own memory failed: stop, tell the peer. */
+void txmsg_abort(struct txmsg *m);
+void txmsg_free(struct txmsg *m);
+void txmsg_respond(struct stream *s, struct rxmsg *req);
+void txmsg_cancel_response(struct stream *s, uint32_t msg);
+
+/* stream.c */
+struct stream *stream_find(struct conn *c, uint32_t id);
+/* NULL: no record free. */
+struct stream *stream_get(struct conn *c, uint32_t id);
+void stream_wake(struct stream *s);
+void stream_sleep(struct stream *s);
+/* The next new letter of the connection's streams, by deficit round robin; NULL if there is none. */
+struct letter *stream_cut(struct conn *c);
+void stream_flush(struct stream *s, uint8_t status);
+void stream_free(struct stream *s);
+int stream_post_recv(struct stream *s, const struct work_request *wr);
+enum placing stream_credit_rx(struct conn *c, uint32_t stream, uint32_t posted);
+void stream_offer_credit(struct stream *s);
+/* The receive of that number, taken out; NULL if it is not there. */
+struct recv *stream_take_recv(struct stream *s, uint32_t rseq);
+
+/* rxmsg.c */
+struct arrival {
+	struct conn *c;
+	struct rxpath *rxpath;
+	struct mroce_path_rx *rx;
+	const struct packet *p;
+};
+
+enum placing rxmsg_data(const struct arrival *a);
+enum placing rxmsg_read_req(const struct arrival *a);
+enum placing rxmsg_abort_rx(struct conn *c, const struct mroce_error *e);
+void rxmsg_error_acked(struct conn *c, uint32_t stream, uint32_t msg);
+void rxmsg_free(struct rxmsg *m);
+struct rxmsg *rxmsg_find(struct stream *s, uint32_t msg, bool is_read);
+struct rxmsg *rxmsg_new_read(struct txmsg *m);
+void rxmsg_flush_all(struct stream *s, uint8_t status);
+void rxmsg_deferred_flush(struct engine *e);
+
+/* receive.c */
+void receive_rx(struct engine *e, struct port *port, const struct packet *p,
+		const struct rx_info *info);
+void receive_ack_due(struct rxpath *rp, bool nack);
+void receive_ack_all(struct conn *c);
+void receive_send_acks(struct engine *e);
+void receive_sweep(struct conn *c);
+void receive_placed(struct rxpath *rp, struct mroce_path_rx *rx, uint32_t psn);
+
+#endif

@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The sending side of one path: envelopes, windows, asking for acknowledgements, life and death. Knows nothing
+ * of what is in a letter.
+ */
+#include <stdio.h>
+#include <syslog.h>
+#include "core/internal.h"
+
+#define SRTT_INITIAL (200 * USEC)
+#define RTO_INITIAL (10 * MSEC)
+#define RTO_MAX (1 * SEC)
+#define POLL_PACKETS 16
+#define POLL_MIN (50 * USEC)
+/* Asking about letters that were seen and not yet placed: the peer's daemon is busy. */
+#define PTO_MAX (20 * MSEC)
+#define PROBE_FIRST (1 * MSEC)
+#define PROBE_MAX (1 * SEC)
+#define DEATH_RTOS 3
+#define LINEAR_RTOS 3
+/* A letter to wake the peer's daemon, if nothing was placed for so long (doubling). */
+#define NUDGE_AFTER (4 * MSEC)
+#define NUDGE_STEPS 6
+/* The peer's kernel answers but its daemon places nothing: after so many silence_ns it is over. */
+#define DAEMON_SILENCE 5
+
+void path_init(struct path *p, struct conn *c, uint8_t index)
+{
+	p->conn = c;
+	p->index = index;
+	p->timer.kind = TIMER_PATH;
+	p->una = p->next = p->una_told = c->e->cfg.first_psn;
+	p->flow.queue = index;
+	c->e->cfg.cc->init(&p->cc, c->e->now);
+}
+
+bool path_usable(const struct path *p)
+{
+	return !p->dead && p->port->up;
+}
+
+bool path_open(const struct path *p)
+{
+	return path_usable(p) && p->in_flight < p->cc.cwnd && p->next - p->una < MROCE_WINDOW;
+}
+
+static uint64_t srtt_of(const struct path *p)
+{
+	return p->srtt ? p->srtt : SRTT_INITIAL;
+}
+
+static uint64_t pto_of(const struct path *p)
+{
+	return max_u64(2 * srtt_of(p), p->conn->e->cfg.pto_min_ns);
+}
+
+uint64_t path_rto(const struct path *p)
+{
+	uint64_t base = p->srtt ? p->srtt + 4 * p->rttvar : RTO_INITIAL;
+	uint32_t doublings = p->rto_count < LINEAR_RTOS ? 0 : p->rto_count - LINEAR_RTOS + 1;
+
+	base = max_u64(base, p->conn->e->cfg.rto_min_ns);
+	return min_u64(base << (doublings > 12 ? 12 : doublings), RTO_MAX);
+}
+
+/* ---- when to look again ---- */
+
+static uint64_t poll_due(const struct path *p)
+{
+	uint64_t wait;
+
+	if (p->first_unpolled) {
+		wait = p->urgent ? pto_of(p) : max_u64(srtt_of(p) / 4, POLL_MIN);
+		return p->first_unpolled + wait;
+	}
+	if (!p->unplaced)
+		return TIMER_NEVER;
+	wait = pto_of(p) << (p->poll_backoff > 10 ? 10 : p->poll_backoff);
+	return p->last_poll + min_u64(wait, max_u64(PTO_MAX, pto_of(p)));
+}
+
+static uint64_t probe_due(const struct path *p)
+{
+	uint64_t wait = PROBE_FIRST << (p->poll_backoff > 10 ? 10 : p->poll_backoff);
+
+	return p->last_poll + min_u64(wait, PROBE_MAX);
+}
+
+static uint64_t path_due(const struct path *p)
+{
+	uint64_t due;
+
+	if (p->dead)
+		return probe_due(p);
+	due = poll_due(p);
+	return p->unanswered ? min_u64(due, p->unanswered + path_rto(p)) : due;
+}
+
+void path_arm(struct path *p)
+{
+	timer_by(&p->conn->e->timers, &p->timer, path_due(p));
+}
+
+/* ---- sending ---- */
+
+static void seal(struct path *p, void *buf, uint8_t type, uint8_t flags, uint32_t body_len)
+{
+	struct packet pk = {
+		.type = type,
+		.flags = flags,
+		.path = p->index,
+		.epoch = p->epoch,
+		.body_len = (uint16_t)body_len,
+		.cid = p->conn->peer_id,
+		.token = p->conn->peer_token,
+		.psn = p->next,
+		.una = p->una,
+		.ts = packet_clock(p->conn->e->now),
+	};
+
+	packet_seal(buf, &pk);
+	p->una_told = p->una;
+}
+
+static void note_sent(struct path *p, uint32_t len)
+{
+	struct conn *c = p->conn;
+
+	p->port->ops->tx_end(p->port, len);
+	p->tx_packets++;
+	p->tx_bytes += len;
+	c->last_sent = c->e->now;
+	c->e->sent++;
+}
+
+static void note_polled(struct path *p)
+{
+	uint64_t now = p->conn->e->now;
+
+	p->last_poll = now;
+	p->first_unpolled = 0;
+	p->since_poll = 0;
+	p->urgent = false;
+	p->poll_backoff++;
+	if (!p->unanswered)
+		p->unanswered = now;
+}
+
+bool path_poll(struct path *p)
+{
+	void *buf;
+
+	if (!p->port->up)
+		return false;
+	buf = p->port->ops->tx_begin(p->port, &p->flow, MROCE_HDR_LEN);
+	if (!buf)
+		return false;
+	seal(p, buf, MROCE_POLL, 0, 0);
+	note_sent(p, MROCE_HDR_LEN);
+	note_polled(p);
+	return true;
+}
+
+static void put_in_slot(struct path *p, const struct letter *l)
+{
+	struct engine *e = p->conn->e;
+	struct envelope *slot = &p->slots[p->next & (MROCE_WINDOW - 1)];
+	uint32_t w = bitmap_word(p->next);
+	uint64_t bit = bitmap_bit(p->next);
+
+	if (p->una == p->next)
+		p->last_progress = e->now;
+	slot->letter = letter_index(e, l) + 1;
+	slot->ts = packet_clock(e->now);
+	p->out[w] |= bit;
+	p->seen[w] &= ~bit;
+	p->lost[w] &= ~bit;
+	p->next++;
+	p->in_flight++;
+	p->unplaced++;
+	p->poll_backoff = 0;
+}
+
+/* The frame is taken but the letter's bytes cannot be had: the frame becomes a POLL. */
+static void send_poll_instead(struct path *p, void *buf)
+{
+	seal(p, buf, MROCE_POLL, 0, 0);
+	note_sent(p, MROCE_HDR_LEN);
+	note_polled(p);
+	path_arm(p);
+}
+
+static void letter_failed(struct conn *c, struct letter *l)
+{
+	struct txmsg *m = l->msg;
+
+	letter_free(c->e, l);
+	if (m)
+		txmsg_abort(m);
+}
+
+int path_send(struct path *p, struct letter *l, uint8_t flags)
+{
+	struct conn *c = p->conn;
+	uint32_t len = letter_len(l);
+	uint8_t *buf;
+	int err;
+
+	if (!p->slots)
+		p->slots = pool_get_dirty(&c->e->slots_pool);
+	if (!p->slots)
+		return -EAGAIN;
+	buf = p->port->ops->tx_begin(p->port, &p->flow, MROCE_HDR_LEN + len);
+	if (!buf)
+		return -EAGAIN;
+	err = letter_build(l, buf + MROCE_HDR_LEN);
+	if (err) {
+		send_poll_instead(p, buf);
+		letter_failed(c, l);
+		return err;
+	}
+	seal(p, buf, l->type, flags, len);
+	note_sent(p, MROCE_HDR_LEN + len);
+	put_in_slot(p, l);
+	if (l->losses) {
+		p->repairs++;
+		c->repaired++;
+	}
+	if (!p->first_unpolled)
+		p->first_unpolled = c->e->now;
+	p->urgent = flags & MROCE_FLAG_ACK_REQ;
+	if (++p->since_poll >= POLL_PACKETS)
+		path_poll(p);
+	path_arm(p);
+	return 0;
+}
+
+/* ---- freeing ---- */
+
+/* Nothing waits under this PSN any more. */
+void path_clear(struct path *p, uint32_t psn)
+{
+	uint32_t w = bitmap_word(psn);
+	uint64_t bit = bitmap_bit(psn);
+
+	if (!(p->seen[w] & bit))
+		p->in_flight--;
+	p->out[w] &= ~bit;
+	p->seen[w] &= ~bit;
+	p->slots[psn & (MROCE_WINDOW - 1)].letter = 0;
+	p->unplaced--;
+}
+
+/* Moves una over PSNs under which nothing waits. */
+void path_advance(struct path *p)
+{
+	if (!p->unplaced)
+		p->una = p->next;
+	while (p->una != p->next) {
+		uint64_t word = p->out[bitmap_word(p->una)] >> (p->una & 63);
+		uint32_t step = word ? (uint32_t)__builtin_ctzll(word) : 64 - (p->una & 63);
+
+		if (!step)
+			break;
+		if (step > p->next - p->una)
+			step = p->next - p->una;
+		p->una += step;
+	}
+	if (p->una == p->next && p->slots) {
+		pool_put(&p->conn->e->slots_pool, p->slots);
+		p->slots = NULL;
+	}
+}
+
+/* Calls for each PSN with a letter, in order. */
+#define for_each_out(p, psn)                                                                       \
+	for (uint32_t psn = (p)->una, end_ = (p)->next; psn != end_; psn++)                        \
+		if (bitmap_test((p)->out, psn))
+
+static struct letter *letter_at(const struct path *p, uint32_t psn)
+{
+	return &p->conn->e->letters[p->slots[psn & (MROCE_WINDOW - 1)].letter - 1];
+}
+
+void path_give_up(struct path *p, bool repair)
+{
+	struct conn *c = p->conn;
+
+	for_each_out(p, psn) {
+		struct letter *l = letter_at(p, psn);
+
+		path_clear(p, psn);
+		if (repair)
+			letter_lost(c, l, p->index, true);
+		else
+			letter_free(c->e, l);
+	}
+	path_advance(p);
+	p->first_unpolled = 0;
+	p->since_poll = 0;
+}
+
+void path_forget_msg(struct path *p, const struct txmsg *m)
+{
+	for_each_out(p, psn) {
+		struct letter *l = letter_at(p, psn);
+
+		if (l->msg != m)
+			continue;
+		path_clear(p, psn);
+		letter_free(p->conn->e, l);
+	}
+	path_advance(p);
+}
+
+void path_free(struct path *p)
+{
+	timer_clear(&p->conn->e->timers, &p->timer);
+	if (p->slots)
+		pool_put(&p->conn->e->slots_pool, p->slots);
+	p->slots = NULL;
+}
+
+/* ---- death ---- */
+
+void path_die(struct path *p, const char *why)
+{
+	struct conn *c = p->conn;
+	char peer[48];
+
+	engine_log(c->e, LOG_NOTICE, "conn %08x: path %u to %s through %s left: %s (PSN %u to %u open)",
+		   c->id, p->index, ip_text(&p->flow.remote, peer), p->port->name, why, p->una,
+		   p->next);
+	p->dead = true;
+	p->deaths++;
+	path_give_up(p, true);
+	p->epoch++;
+	path_new_route(p);
+	p->unanswered = 0;
+	p->poll_backoff = 0;
+	p->last_poll = c->e->now;
+	p->srtt = p->rttvar = p->min_rtt = 0;
+	c->e->cfg.cc->init(&p->cc, c->e->now);
+	timer_set(&c->e->timers, &p->timer, path_due(p));
+}
+
+void path_probe_soon(struct path *p)
+{
+	p->poll_backoff = 0;
+	p->last_poll = p->conn->e->now;
+	path_arm(p);
+}
+
+/* Has another path heard something since this one began to wait? */
+static bool sibling_heard(const struct path *p)
+{
+	const struct conn *c = p->conn;
+
+	for (uint32_t i = 0; i < c->npaths; i++) {
+		const struct path *other = &c->paths[i];
+
+		if (other != p && !other->dead && other->last_heard > p->unanswered)
+			return true;
+	}
+	return false;
+}
+
+/* One path hears nothing: whether the peer is gone can only be told by asking on all. */
+static void ask_on_all(struct conn *c)
+{
+	for (uint32_t i = 0; i < c->npaths; i++) {
+		struct path *p = &c->paths[i];
+
+		if (p->unanswered || !path_usable(p))
+			continue;
+		path_poll(p);
+		path_arm(p);
+	}
+}
+
+/* An RTO: asked, and nothing came back. */
+static void path_timeout(struct path *p, uint64_t due)
+{
+	struct conn *c = p->conn;
+	uint64_t late = c->e->now - due;
+
+	/* We were not running ourselves: what came meanwhile is still unread. */
+	if (!p->grace && late > path_rto(p) / 2) {
+		p->grace = true;
+		p->unanswered += late + path_rto(p) / 2;
+		path_poll(p);
+		return;
+	}
+	p->rtos++;
+	if (p->unplaced)
+		c->e->cfg.cc->timeout(&p->cc, c->e->now);
+	if (p->rto_count + 1 >= DEATH_RTOS && sibling_heard(p)) {
+		path_die(p, "no answer to 3 questions while other paths hear the peer");
+		return;
+	}
+	p->rto_count++;
+	p->unanswered = c->e->now;
+	path_poll(p);
+	if (p->rto_count == DEATH_RTOS)
+		ask_on_all(c);
+	conn_check_silence(c);
+}
+
+/* ---- time passes ---- */
+
+static void probe(struct path *p)
+{
+	struct conn *c = p->conn;
+
+	if (path_poll(p)) {
+		p->unanswered = 0;
+	} else {
+		p->last_poll = c->e->now;
+		p->poll_backoff++;
+	}
+	conn_check_silence(c);
+}
+
+static bool daemon_silent(struct path *p)
+{
+	struct conn *c = p->conn;
+	uint64_t limit = DAEMON_SILENCE * c->e->cfg.silence_ns;
+	char peer[48];
+
+	if (p->in_flight || c->e->now - max_u64(p->last_progress, c->last_placed) < limit)
+		return false;
+	engine_log(c->e, LOG_WARNING,
+		   "conn %08x: the kernel of %s answers, but its daemon has placed nothing for %llu ms; "
+		   "connection ended, check mroced there",
+		   c->id, ip_text(&c->peer, peer), (unsigned long long)(limit / MSEC));
+	conn_end(c, MROCE_E_PEER_GONE);
+	return true;
+}
+
+/* Everything was seen and nothing is placed: send something that wakes the peer's daemon. */
+static void nudge(struct path *p)
+{
+	struct conn *c = p->conn;
+	struct letter *l;
+
+	if (p->in_flight || p->next - p->una >= MROCE_WINDOW)
+		return;
+	if (c->e->now - p->last_progress < NUDGE_AFTER << p->nudges)
+		return;
+	l = letter_new(c, MROCE_PORT_STATUS);
+	if (!l)
+		return;
+	l->number = p->port->index;
+	l->code = p->port->up;
+	if (p->nudges < NUDGE_STEPS)
+		p->nudges++;
+	if (path_send(p, l, MROCE_FLAG_ACK_REQ))
+		letter_free(c->e, l);
+}
+
+void path_timer(struct path *p)
+{
+	struct conn *c = p->conn;
+	uint64_t now = c->e->now, rto_at;
+
+	if (c->state != CONN_OPEN && c->state != CONN_CLOSING)
+		return;
+	if (path_due(p) > now) {
+		path_arm(p);
+		return;
+	}
+	rto_at = p->unanswered ? p->unanswered + path_rto(p) : TIMER_NEVER;
+	if (p->dead) {
+		probe(p);
+	} else if (rto_at <= now) {
+		path_timeout(p, rto_at);
+	} else if (p->unplaced && daemon_silent(p)) {
+		return;
+	} else {
+		if (!p->first_unpolled) {
+			p->ptos++;
+			nudge(p);
+		}
+		path_poll(p);
+	}
+	if (c->state != CONN_OPEN && c->state != CONN_CLOSING)
+		return;
+	/* A port without room: look again a little later. */
+	timer_by(&c->e->timers, &p->timer, max_u64(path_due(p), now + POLL_MIN));
+}
