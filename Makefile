@@ -69,7 +69,8 @@ UNIT_SRC    := $(wildcard tests/unit/test_*.c)
 UNIT_HELP   := $(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c))
 SIM_SRC     := $(wildcard tests/sim/*.c)
 BPFT_SRC    := $(call plain_c,tests/bpf/*.c)
-NET_SRC     := $(wildcard tests/net/*.c)
+NET_SRC     := $(call plain_c,tests/net/*.c)
+NETBPF_SRC  := $(wildcard tests/net/*.bpf.c)
 FUZZ_SRC    := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_HELP   := $(filter-out $(FUZZ_SRC),$(wildcard tests/fuzz/*.c))
 FABRIC_ALL  := $(call plain_c,tests/fabric/*.c)
@@ -85,6 +86,7 @@ COMMON    := $(BUILD)/libmroce_common.a
 CORE      := $(BUILD)/libmroce_core.a
 CLIENT    := $(BUILD)/libmroce.a
 DAEMON    := $(BUILD)/libmroced.a
+CLI       := $(BUILD)/libmroce_cli.a
 SONAME    := libmroce.so.$(firstword $(subst ., ,$(VERSION)))
 SOFILE    := libmroce.so.$(VERSION)
 SYMMAP    := $(wildcard lib/client/libmroce.map)
@@ -164,7 +166,7 @@ unit: $(UNIT)
 sim: $(SIM)
 bpf-tests: $(BPFT) $(patsubst %.bpf.c,$(BUILD)/%.bpf.o,$(TESTBPF_SRC))
 test-programs: all fabric unit sim bpf-tests net-tests asan-programs fuzz-programs
-net-tests: $(NET)
+net-tests: $(NET) $(patsubst %.bpf.c,$(BUILD)/%.bpf.o,$(NETBPF_SRC))
 .PHONY: net-tests
 asan-programs:
 	@$(MAKE) --no-print-directory SAN=1 BUILD=$(ASAN_BUILD) unit sim
@@ -215,6 +217,8 @@ $(CLIENT): $(call objects,$(CLIENT_SRC) $(COMMON_SRC))
 	$(AR)
 $(DAEMON): $(call objects,$(DAEMON_SRC))
 	$(AR)
+$(CLI): $(call objects,$(filter-out cli/main.c,$(CLI_SRC)))
+	$(AR)
 
 $(BUILD)/$(SOFILE): $(call objects,$(CLIENT_SRC)) $(COMMON) $(SYMMAP)
 	$(call say,LD,$@)
@@ -225,13 +229,13 @@ $(BUILD)/$(SOFILE): $(call objects,$(CLIENT_SRC)) $(COMMON) $(SYMMAP)
 
 $(BUILD)/mroced: $(call objects,$(wildcard daemon/main.c)) $(DAEMON) $(CORE) $(COMMON)
 	$(LINK) $(LIBS)
-$(BUILD)/mroce: $(call objects,$(CLI_SRC)) $(CLIENT) $(COMMON)
+$(BUILD)/mroce: $(call objects,cli/main.c) $(CLI) $(DAEMON) $(CLIENT) $(CORE) $(COMMON)
 	$(LINK) $(LIBS)
 $(EXAMPLES): %: %.o $(CLIENT)
 	$(LINK) $(LIBS)
 $(UNIT_LOW): %: %.o $(call objects,$(UNIT_HELP)) $(CORE) $(COMMON)
 	$(LINK) $(TEST_LIBS)
-$(UNIT_HIGH): %: %.o $(call objects,$(UNIT_HELP)) $(DAEMON) $(CLIENT) $(CORE) $(COMMON)
+$(UNIT_HIGH): %: %.o $(call objects,$(UNIT_HELP)) $(CLI) $(DAEMON) $(CLIENT) $(CORE) $(COMMON)
 	$(LINK) $(TEST_LIBS)
 $(BUILD)/tests/sim/sim: $(call objects,$(SIM_SRC)) $(CORE) $(COMMON)
 	$(LINK) $(TEST_LIBS)

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* show.h: the tables of `mroce show`; each takes an array as the daemon gives it. */
+#ifndef CLI_SHOW_H
+#define CLI_SHOW_H
+
+#include <jansson.h>
+
+void show_daemon(const json_t *daemon);
+void show_ports(const json_t *list);
+void show_conns(const json_t *list);
+void show_paths(const json_t *list);
+void show_streams(const json_t *list);
+void show_counters(const json_t *list);
+void show_config(const json_t *list);
+/* All of the daemon's answer, in short. */
+void show_summary(const json_t *root);
+
+#endif
