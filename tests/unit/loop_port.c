@@ -12,7 +12,7 @@
 struct frame {
 	uint32_t len;
 	uint16_t sport;
-	uint8_t bytes[PAYLOAD_MAX];
+	uint8_t bytes[PAYLOAD_MAX] __attribute__((aligned(64)));
 };
 
 struct loop_port {
