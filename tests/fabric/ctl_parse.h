@@ -94,9 +94,10 @@ static int parse_rate(const char *text, __u64 *out)
 		*out = v;
 		return 0;
 	}
-	return fail("--rate %s: want something like 1gbit, 200mbit or 64kbit (100kbit to 100gbit), "
-		    "or none",
-		    text);
+	return fail(
+		"--rate %s: want something like 1gbit, 200mbit or 500kbit (100kbit to 100gbit), "
+		"or none",
+		text);
 }
 
 static int parse_delay(const char *text, double *us)
