@@ -64,8 +64,7 @@ json_t *doctor_daemon(struct report *r)
 			    "systemctl start mroced, which takes the socket over",
 			    "not running; %s is a socket left by one that ended", link_socket());
 	else
-		report_line(r, VERDICT_FAIL, "mroced",
-			    "systemctl start mroced, or sudo mroced -i IFACE", "%s", text);
+		report_line(r, VERDICT_FAIL, "mroced", NULL, "%s", text);
 	return NULL;
 }
 
