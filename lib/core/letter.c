@@ -169,77 +169,80 @@ static int build_data(const struct letter *l, void *body)
 	const struct txmsg *m = l->msg;
 	uint64_t offset = (uint64_t)l->chunk * m->chunk_size;
 	uint32_t len = chunk_len(m, l->chunk);
-	struct mroce_data *d = body;
+	struct mroce_data w;
 
-	d->stream = htonl(m->stream->id);
-	d->msg = htonl(m->msg);
-	d->rseq = htonl(m->rseq);
-	d->imm = htonl(m->imm);
-	d->msg_len = htobe64(m->len);
-	d->addr = htobe64(m->raddr + offset);
-	d->rkey = htonl(m->rkey);
-	d->chunk = htonl(l->chunk);
-	d->chunk_size = htons((uint16_t)m->chunk_size);
-	d->op = m->op;
-	d->reserved = 0;
+	w.stream = htonl(m->stream->id);
+	w.msg = htonl(m->msg);
+	w.rseq = htonl(m->rseq);
+	w.imm = htonl(m->imm);
+	w.msg_len = htobe64(m->len);
+	w.addr = htobe64(m->raddr + offset);
+	w.rkey = htonl(m->rkey);
+	w.chunk = htonl(l->chunk);
+	w.chunk_size = htons((uint16_t)m->chunk_size);
+	w.op = m->op;
+	w.reserved = 0;
+	memcpy(body, &w, sizeof(w));
 	if (!len)
 		return 0;
 	if (m->region->removed)
 		return -EFAULT;
-	return region_read(m->region, m->addr + offset, d + 1, len);
+	return region_read(m->region, m->addr + offset, (uint8_t *)body + sizeof(w), len);
 }
 
 static void build_read_req(const struct letter *l, void *body)
 {
 	const struct txmsg *m = l->msg;
-	struct mroce_read_req *r = body;
+	struct mroce_read_req w;
 
-	r->stream = htonl(m->stream->id);
-	r->msg = htonl(m->msg);
-	r->len = htobe64(m->len);
-	r->addr = htobe64(m->raddr);
-	r->reply_addr = htobe64(m->addr);
-	r->rkey = htonl(m->rkey);
-	r->reply_rkey = htonl(m->region ? m->region->key : 0);
+	w.stream = htonl(m->stream->id);
+	w.msg = htonl(m->msg);
+	w.len = htobe64(m->len);
+	w.addr = htobe64(m->raddr);
+	w.reply_addr = htobe64(m->addr);
+	w.rkey = htonl(m->rkey);
+	w.reply_rkey = htonl(m->region ? m->region->key : 0);
+	memcpy(body, &w, sizeof(w));
 }
 
 static void build_credit(const struct letter *l, void *body)
 {
-	struct mroce_credit *w = body;
+	struct mroce_credit w = {
+		.stream = htonl(l->stream->id),
+		.posted = htonl(l->stream->recv_posted),
+	};
 
 	l->stream->credit_told = l->stream->recv_posted;
-	w->stream = htonl(l->stream->id);
-	w->posted = htonl(l->stream->recv_posted);
+	memcpy(body, &w, sizeof(w));
 }
 
 static void build_error(const struct letter *l, void *body)
 {
-	struct mroce_error *w = body;
+	struct mroce_error w = {
+		.stream = htonl(l->id),
+		.msg = htonl(l->number),
+		.code = htons(l->code),
+	};
 
-	memset(w, 0, sizeof(*w));
-	w->stream = htonl(l->id);
-	w->msg = htonl(l->number);
-	w->code = htons(l->code);
 	if (l->msg) {
-		w->op = l->msg->op;
-		w->rseq = htonl(l->msg->rseq);
+		w.op = l->msg->op;
+		w.rseq = htonl(l->msg->rseq);
 	}
+	memcpy(body, &w, sizeof(w));
 }
 
 int letter_build(struct letter *l, void *body)
 {
-	struct mroce_port_status *status = body;
-	struct mroce_close *close = body;
+	struct mroce_port_status status = { .port = (uint8_t)l->number, .up = l->code };
+	struct mroce_close end = { .code = htonl(l->code) };
 
 	switch (l->type) {
 	case MROCE_DATA: return build_data(l, body);
 	case MROCE_READ_REQ: build_read_req(l, body); break;
 	case MROCE_CREDIT: build_credit(l, body); break;
 	case MROCE_ERROR: build_error(l, body); break;
-	case MROCE_CLOSE: close->code = htonl(l->code); break;
-	case MROCE_PORT_STATUS:
-		*status = (struct mroce_port_status){ .port = (uint8_t)l->number, .up = l->code };
-		break;
+	case MROCE_CLOSE: memcpy(body, &end, sizeof(end)); break;
+	case MROCE_PORT_STATUS: memcpy(body, &status, sizeof(status)); break;
 	}
 	return 0;
 }

@@ -63,52 +63,56 @@ bool packet_is_setup(uint8_t type)
 
 void packet_seal(void *data, const struct packet *p)
 {
-	struct mroce_hdr *h = data;
+	const uint8_t *body = (const uint8_t *)data + MROCE_HDR_LEN;
+	struct mroce_hdr h = {
+		.version = MROCE_WIRE_VERSION,
+		.type = p->type,
+		.flags = p->flags,
+		.path = p->path,
+		.cid = htonl(p->cid),
+		.token = htonl(p->token),
+		.epoch = htons(p->epoch),
+		.body_len = htons(p->body_len),
+		.psn = htonl(p->psn),
+		.una = htonl(p->una),
+		.ts = htonl(p->ts),
+		.body_crc = p->body_len ? htonl(crc32c(body, p->body_len)) : 0,
+	};
 
-	h->version = MROCE_WIRE_VERSION;
-	h->type = p->type;
-	h->flags = p->flags;
-	h->path = p->path;
-	h->cid = htonl(p->cid);
-	h->token = htonl(p->token);
-	h->epoch = htons(p->epoch);
-	h->body_len = htons(p->body_len);
-	h->psn = htonl(p->psn);
-	h->una = htonl(p->una);
-	h->ts = htonl(p->ts);
-	h->body_crc = p->body_len ? htonl(crc32c(h + 1, p->body_len)) : 0;
-	h->hdr_crc = htonl(crc32c(h, MROCE_HDR_CRC_LEN));
+	h.hdr_crc = htonl(crc32c(&h, MROCE_HDR_CRC_LEN));
+	memcpy(data, &h, sizeof(h)); /* frames are not aligned */
 }
 
 uint32_t ack_build(void *out, struct mroce_path_rx *rx, uint8_t type, uint8_t path, uint16_t epoch,
 		   uint32_t cid, uint32_t token, uint16_t hint, uint32_t echo_ts,
 		   uint32_t echo_psn)
 {
-	struct mroce_ack *a = (struct mroce_ack *)((uint8_t *)out + MROCE_HDR_LEN);
+	struct mroce_ack a;
 	struct packet p = {
 		.type = type,
 		.path = path,
 		.epoch = epoch,
-		.body_len = sizeof(*a),
+		.body_len = sizeof(a),
 		.cid = cid,
 		.token = token,
 	};
 	struct track_state s;
 
 	track_ack(rx, &s);
-	a->base = htonl(s.base);
-	a->highest = htonl(s.highest);
-	a->rx_bytes = htonl(s.rx_bytes);
-	a->ce_bytes = htonl(s.ce_bytes);
-	a->echo_ts = htonl(echo_ts);
-	a->echo_psn = htonl(echo_psn);
-	a->late = htons(s.late);
-	a->hint = htons(hint);
-	a->reserved = 0;
+	a.base = htonl(s.base);
+	a.highest = htonl(s.highest);
+	a.rx_bytes = htonl(s.rx_bytes);
+	a.ce_bytes = htonl(s.ce_bytes);
+	a.echo_ts = htonl(echo_ts);
+	a.echo_psn = htonl(echo_psn);
+	a.late = htons(s.late);
+	a.hint = htons(hint);
+	a.reserved = 0;
 	for (int w = 0; w < MROCE_WINDOW_WORDS; w++) {
-		a->seen[w] = htobe64(s.seen[w]);
-		a->placed[w] = htobe64(s.placed[w]);
+		a.seen[w] = htobe64(s.seen[w]);
+		a.placed[w] = htobe64(s.placed[w]);
 	}
+	memcpy((uint8_t *)out + MROCE_HDR_LEN, &a, sizeof(a));
 	packet_seal(out, &p);
 	return MROCE_ACK_LEN;
 }
