@@ -71,7 +71,7 @@ static int parse_percent(const char *opt, const char *text, __u32 *out)
 	return 0;
 }
 
-/* As tc writes them: 1gbit, 100mbit, 64kbit, 1000bit; "none" is 0. */
+/* As tc writes them: 1gbit, 100mbit, 500kbit; "none" is 0. */
 static int parse_rate(const char *text, __u64 *out)
 {
 	static const struct {

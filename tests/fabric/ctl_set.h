@@ -11,6 +11,8 @@
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 
+#include <mroce/wire.h>
+
 #include "ctl_maps.h"
 #include "netctl.h"
 
@@ -157,24 +159,52 @@ static int parse_reorder(struct change *c, const char *text)
 	return parse_percent("reorder", percent, &c->rule.reorder);
 }
 
+static int parse_type(const char *text, unsigned long *type)
+{
+	static const char *const names[MROCE_TYPE_MAX] = {
+		[MROCE_DATA] = "data",
+		[MROCE_POLL] = "poll",
+		[MROCE_ACK] = "ack",
+		[MROCE_NACK] = "nack",
+		[MROCE_READ_REQ] = "read_req",
+		[MROCE_CREDIT] = "credit",
+		[MROCE_FORGIVE] = "forgive",
+		[MROCE_HELLO] = "hello",
+		[MROCE_ACCEPT] = "accept",
+		[MROCE_READY] = "ready",
+		[MROCE_PROBE] = "probe",
+		[MROCE_PROBE_REPLY] = "probe_reply",
+		[MROCE_PORT_STATUS] = "port_status",
+		[MROCE_CLOSE] = "close",
+		[MROCE_ERROR] = "error",
+	};
+	char *end;
+
+	for (*type = 0; *type < MROCE_TYPE_MAX; (*type)++) {
+		if (names[*type] && !strcmp(names[*type], text))
+			return 0;
+	}
+	*type = strtoul(text, &end, 0);
+	return end != text && !*end && *type < 64 ? 0 : -EINVAL;
+}
+
 static int parse_types(struct change *c, const char *text)
 {
-	char *end;
+	char copy[256], *rest = copy, *word;
 	unsigned long type;
 
 	c->rule.only_types = 0;
 	if (!strcmp(text, "all"))
 		return 0;
-	for (;; text = end + 1) {
-		type = strtoul(text, &end, 0);
-		if (end == text || type > 63 || (*end && *end != ','))
-			return fail("--only-type %s: want packet types from 0 to 63, like 2 or "
-				    "2,3, or all",
+	snprintf(copy, sizeof(copy), "%s", text);
+	while ((word = strsep(&rest, ","))) {
+		if (parse_type(word, &type))
+			return fail("--only-type %s: want packet types, like ack or poll,nack, or "
+				    "numbers from 0 to 63, or all",
 				    text);
 		c->rule.only_types |= 1ULL << type;
-		if (!*end)
-			return 0;
 	}
+	return 0;
 }
 
 static int parse_value(struct change *c, int opt, const char *arg)

@@ -92,7 +92,7 @@ lets_go_in_time() {
 
 hits_types() {
 	local whole
-	set_rule --loss 100 --only-type 2,3 && train_h2 10.1.0.2 4000 -t 1,2,3,4 || return
+	set_rule --loss 100 --only-type poll,3 && train_h2 10.1.0.2 4000 -t 1,2,3,4 || return
 	whole=$lost
 	F set --only-type 9 && train_h2 10.1.0.2 4000 -t 1,2,3,4 || return
 	equal "$whole" 2000 "lost of types 2 and 3" && equal "$lost" 0 "lost of type 9"
@@ -141,6 +141,7 @@ check "reordering by one" reorders_some 1
 check "reordering by ten" reorders_some 10
 check "a held packet goes when none follows" lets_go_in_time
 check "only some packet types" hits_types
+check "a packet type that is none is refused" fails F set --loss 1 --only-type pol
 check "one direction of one host" from_one_host
 check "changed while packets flow" changes_under_way
 finish
