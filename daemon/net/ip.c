@@ -3,13 +3,6 @@
 
 #include <errno.h>
 
-const char *ip_text(const struct ip *ip, char text[IP_TEXT_LEN])
-{
-	if (ip_is_v4(ip))
-		return inet_ntop(AF_INET, ip->a + 12, text, IP_TEXT_LEN);
-	return inet_ntop(AF_INET6, ip->a, text, IP_TEXT_LEN);
-}
-
 int ip_parse(const char *text, struct ip *out)
 {
 	uint8_t bytes[16];

@@ -33,8 +33,6 @@ static inline struct ip ip_from_v6(const void *in6)
 	return ip;
 }
 
-#define IP_TEXT_LEN INET6_ADDRSTRLEN
-const char *ip_text(const struct ip *ip, char text[IP_TEXT_LEN]);
 /* 0, -EINVAL */
 int ip_parse(const char *text, struct ip *out);
 

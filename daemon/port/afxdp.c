@@ -247,7 +247,7 @@ static bool take_state(struct afxdp *a)
 
 void afxdp_follow(struct afxdp *a, uint64_t now)
 {
-	char text[IP_TEXT_LEN];
+	char text[IPTEXT_MAX];
 	bool was_up = a->port.up;
 
 	a->now = now;
@@ -266,7 +266,7 @@ void afxdp_follow(struct afxdp *a, uint64_t now)
 
 static int check_interface(struct afxdp *a, const struct afxdp_params *p)
 {
-	char text[IP_TEXT_LEN];
+	char text[IPTEXT_MAX];
 
 	if (!a->mif->exists) {
 		a->log(LOG_ERR, "%s: no such interface (`ip link` lists them)", p->name);
@@ -391,7 +391,7 @@ static int open_sockets(struct afxdp *a, const struct afxdp_params *p)
 
 static void tell(const struct afxdp *a)
 {
-	char text[IP_TEXT_LEN];
+	char text[IPTEXT_MAX];
 
 	a->log(LOG_INFO, "%s: address %s, MTU %u, payload %u, %s XDP%s (program id %u), %u queue%s, %s, NACKs by %s",
 	       a->port.name, ip_text(&a->port.addr, text), a->port.mtu, a->port.payload_max,

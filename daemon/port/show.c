@@ -33,7 +33,7 @@ static void add_queue(struct sums *s, const struct xsk *x)
 
 static json_t *show_neighbour(const struct mirror_neigh *n)
 {
-	char ip[IP_TEXT_LEN], mac[18];
+	char ip[IPTEXT_MAX], mac[18];
 
 	snprintf(mac, sizeof(mac), "%02x:%02x:%02x:%02x:%02x:%02x", n->mac[0], n->mac[1], n->mac[2],
 		 n->mac[3], n->mac[4], n->mac[5]);
@@ -67,7 +67,7 @@ static json_t *show_frames(const struct xsk_frames *f)
 
 json_t *afxdp_show(const struct afxdp *a)
 {
-	char addr[IP_TEXT_LEN];
+	char addr[IPTEXT_MAX];
 	struct sums s = { 0 };
 	json_t *o;
 

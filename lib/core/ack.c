@@ -217,7 +217,7 @@ static uint64_t rtt_sample(struct path *p, const struct ack *a)
 
 static void revive(struct path *p)
 {
-	char peer[48];
+	char peer[IPTEXT_MAX];
 
 	p->dead = false;
 	engine_log(p->conn->e, LOG_NOTICE, "conn %08x: path %u to %s through %s is back", p->conn->id,

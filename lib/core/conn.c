@@ -16,17 +16,6 @@
 #define SPORT_FIRST 49152
 #define SPORT_MASK 0x3fff
 
-const char *ip_text(const struct ip *ip, char out[48])
-{
-	static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
-
-	if (!memcmp(ip->a, v4, sizeof(v4)))
-		inet_ntop(AF_INET, ip->a + 12, out, 48);
-	else
-		inet_ntop(AF_INET6, ip->a, out, 48);
-	return out;
-}
-
 struct conn *conn_find(struct engine *e, uint32_t cid)
 {
 	uint32_t slot = cid & (MROCE_MAX_CONNS - 1);
@@ -386,7 +375,7 @@ static bool queue_close(struct conn *c, enum mroce_close_code code)
 
 void conn_protocol_error(struct conn *c, const char *what)
 {
-	char peer[48];
+	char peer[IPTEXT_MAX];
 
 	if (c->state != CONN_OPEN)
 		return;
@@ -498,7 +487,7 @@ void conn_life_timer(struct conn *c)
 
 static void log_silence(struct conn *c)
 {
-	char peer[48];
+	char peer[IPTEXT_MAX];
 	uint64_t rtos = 0;
 	uint32_t dead = 0;
 

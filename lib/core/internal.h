@@ -418,7 +418,6 @@ void conn_complete(struct conn *c, const struct engine_completion *done);
 void conn_life_timer(struct conn *c);
 void conn_check_silence(struct conn *c);
 void conn_drop_letters(struct conn *c);
-const char *ip_text(const struct ip *ip, char out[48]);
 
 /* stall.c */
 void conn_watch(struct conn *c);
@@ -482,6 +481,8 @@ void txmsg_error_rx(struct conn *c, uint32_t stream, uint32_t msg, uint8_t code)
 /* Own memory failed: stop, tell the peer. */
 void txmsg_abort(struct txmsg *m);
 void txmsg_free(struct txmsg *m);
+/* The next in its list that has something to be sent. */
+struct txmsg *txmsg_next_unsent(const struct txmsg *m);
 void txmsg_respond(struct stream *s, struct rxmsg *req);
 void txmsg_cancel_response(struct stream *s, uint32_t msg);
 

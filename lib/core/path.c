@@ -326,7 +326,7 @@ void path_free(struct path *p)
 void path_die(struct path *p, const char *why)
 {
 	struct conn *c = p->conn;
-	char peer[48];
+	char peer[IPTEXT_MAX];
 
 	engine_log(c->e, LOG_NOTICE, "conn %08x: path %u to %s through %s left: %s (PSN %u to %u open)",
 		   c->id, p->index, ip_text(&p->flow.remote, peer), p->port->name, why, p->una,
@@ -425,7 +425,7 @@ static bool daemon_silent(struct path *p)
 {
 	struct conn *c = p->conn;
 	uint64_t limit = DAEMON_SILENCE * c->e->cfg.silence_ns;
-	char peer[48];
+	char peer[IPTEXT_MAX];
 
 	if (p->in_flight || c->e->now - max_u64(p->last_progress, c->last_placed) < limit)
 		return false;

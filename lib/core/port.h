@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 #include "mroce/maps.h"
+#include "common/iptext.h"
 
 /* IPv6 address, or IPv4 as ::ffff:a.b.c.d. */
 struct ip {
@@ -19,6 +20,12 @@ struct ip {
 static inline bool ip_equal(const struct ip *x, const struct ip *y)
 {
 	return memcmp(x, y, sizeof(*x)) == 0;
+}
+
+/* The address as people write it, for messages. */
+static inline const char *ip_text(const struct ip *ip, char text[IPTEXT_MAX])
+{
+	return iptext(ip->a, text);
 }
 
 /* Where a path's packets go. The port may keep what it looked up in route/route_version. */

@@ -57,7 +57,7 @@ static unsigned long long ms(uint64_t ns)
 static void report_tx(struct conn *c, const struct stream *s, const struct txmsg *m)
 {
 	struct where at;
-	char peer[48], text[200];
+	char peer[IPTEXT_MAX], text[200];
 
 	ip_text(&c->peer, peer);
 	if (!m->started) {
@@ -82,7 +82,7 @@ static void report_tx(struct conn *c, const struct stream *s, const struct txmsg
 
 static void report_rx(struct conn *c, const struct stream *s, const struct rxmsg *m)
 {
-	char peer[48];
+	char peer[IPTEXT_MAX];
 
 	engine_log(c->e, LOG_WARNING,
 		   "conn %08x from %s stream %u: message %u stalled for %llu ms: %llu of %llu bytes are "

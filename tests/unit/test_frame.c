@@ -191,7 +191,7 @@ END_TEST
 START_TEST(ip_parse__texts)
 {
 	struct ip ip;
-	char text[IP_TEXT_LEN];
+	char text[IPTEXT_MAX];
 
 	ip = ip_of("192.0.2.1");
 	ck_assert(ip_is_v4(&ip));
