@@ -42,6 +42,16 @@ uint32_t pair_rand(struct pair *p)
 	return p->rng;
 }
 
+static void free_packets(struct pair_packet *list)
+{
+	while (list) {
+		struct pair_packet *next = list->next;
+
+		free(list);
+		list = next;
+	}
+}
+
 static void queue_packet(struct pair *p, struct pair_packet *pkt)
 {
 	struct pair_packet **at = &p->head;
@@ -253,12 +263,7 @@ void pair_free(struct pair *p)
 		for (uint32_t port = 0; port < PAIR_PORTS; port++)
 			free(s->ports[port].priv);
 	}
-	while (p->head) {
-		struct pair_packet *next = p->head->next;
-
-		free(p->head);
-		p->head = next;
-	}
+	free_packets(p->head);
 	free(p);
 }
 
@@ -290,20 +295,25 @@ static void deliver(struct pair *p, struct pair_packet *pkt)
 	engine_rx(s->engine, pkt->to, pkt->data, pkt->len, &info, p->now);
 }
 
+/* Buffers are reused only after the flush. */
 static void deliver_due(struct pair *p)
 {
+	struct pair_packet *batch = NULL;
+
 	while (p->head && p->head->at <= p->now) {
 		struct pair_packet *pkt = p->head;
 
 		p->head = pkt->next;
 		deliver(p, pkt);
-		free(pkt);
+		pkt->next = batch;
+		batch = pkt;
 	}
 	for (int i = 0; i < 2; i++) {
 		for (uint32_t port = 0; port < PAIR_PORTS; port++)
 			p->side[i].ports[port].drained++;
 		engine_rx_flush(p->side[i].engine, p->now);
 	}
+	free_packets(batch);
 }
 
 static uint64_t next_event(struct pair *p, uint64_t limit)

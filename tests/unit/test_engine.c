@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The whole engine, two of them in memory: every operation, over good and bad networks. */
+#include <errno.h>
 #include <stdlib.h>
 #include "pair.h"
 #include "unit.h"
@@ -160,6 +161,609 @@ START_TEST(read__loss)
 }
 END_TEST
 
+START_TEST(write_imm__takes_a_receive)
+{
+	struct world w = world_new(NULL, 1, 100000);
+	const struct engine_completion *c = w.p->side[1].done;
+
+	pair_post(w.p, 0, MROCE_WR_WRITE_IMM, 1, 9, w.key[0], w.mem[0], 50000, w.mem[1], w.key[1], 4711);
+	pair_run(w.p, 50000000, NULL);
+	ck_assert_uint_eq(w.p->side[0].ndone, 0); /* no receive: it must wait */
+	pair_post(w.p, 1, MROCE_WR_RECV, 1, 5, 0, NULL, 0, NULL, 0, 0);
+	pair_wait(w.p, 0, 1);
+	pair_wait(w.p, 1, 1);
+	ck_assert_uint_eq(c->id, 5);
+	ck_assert_uint_eq(c->opcode, MROCE_WR_RECV_IMM);
+	ck_assert(c->has_imm);
+	ck_assert_uint_eq(c->imm, 4711);
+	ck_assert_uint_eq(c->length, 50000);
+	ck_assert_mem_eq(w.mem[0], w.mem[1], 50000);
+	check_quiet(&w);
+	world_free(&w);
+}
+END_TEST
+
+START_TEST(write__wrong_rkey_or_bounds)
+{
+	struct world w = world_new(NULL, 2, 100000);
+	uint8_t *other = calloc(1, 1000);
+	uint32_t readonly = pair_region(w.p, 1, other, 1000, MROCE_ACCESS_REMOTE_READ);
+
+	w.p->fate = lossy;
+	w.p->fate_arg = (void *)20;
+	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 1, w.key[0], w.mem[0], 50000, w.mem[1], w.key[1] ^ 1, 0);
+	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 2, w.key[0], w.mem[0], 50000, w.mem[1] + 60000, w.key[1], 0);
+	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 3, w.key[0], w.mem[0], 10, other, readonly, 0);
+	pair_post(w.p, 0, MROCE_WR_READ, 1, 4, w.key[0], w.mem[0], 10, w.mem[1], w.key[1] ^ 1, 0);
+	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 5, w.key[0], w.mem[0], 10, w.mem[1], w.key[1], 0);
+	pair_wait(w.p, 0, 5);
+	check_status(&w, 0, 0, 4, MROCE_E_REMOTE_ACCESS);
+	check_status(&w, 0, 4, 1, MROCE_OK);
+	for (uint32_t i = 0; i < 5; i++)
+		ck_assert_uint_eq(w.p->side[0].done[i].id, i + 1);
+	ck_assert_mem_eq(w.mem[0], w.mem[1], 10);
+	ck_assert(untouched(w.mem[1], 10, 60000));
+	ck_assert(untouched(other, 0, 1000));
+	w.p->fate = NULL;
+	check_quiet(&w);
+	world_free(&w);
+	free(other);
+}
+END_TEST
+
+START_TEST(send__longer_than_receive)
+{
+	struct world w = world_new(NULL, 2, 100000);
+
+	w.p->fate = lossy;
+	w.p->fate_arg = (void *)20;
+	pair_post(w.p, 1, MROCE_WR_RECV, 1, 11, w.key[1], w.mem[1], 20000, NULL, 0, 0);
+	pair_post(w.p, 1, MROCE_WR_RECV, 1, 12, w.key[1], w.mem[1] + 20000, 20000, NULL, 0, 0);
+	pair_post(w.p, 0, MROCE_WR_SEND, 1, 1, w.key[0], w.mem[0], 20001, NULL, 0, 0);
+	pair_post(w.p, 0, MROCE_WR_SEND, 1, 2, w.key[0], w.mem[0], 20000, NULL, 0, 0);
+	pair_wait(w.p, 0, 2);
+	pair_wait(w.p, 1, 2);
+	for (int i = 0; i < 2; i++) {
+		check_status(&w, i, 0, 1, MROCE_E_LENGTH);
+		check_status(&w, i, 1, 1, MROCE_OK);
+	}
+	ck_assert(untouched(w.mem[1], 0, 20000));
+	ck_assert_mem_eq(w.mem[0], w.mem[1] + 20000, 20000);
+	w.p->fate = NULL;
+	check_quiet(&w);
+	world_free(&w);
+}
+END_TEST
+
+START_TEST(local__bad_range_completes_in_order)
+{
+	struct world w = world_new(NULL, 1, 100000);
+
+	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 1, w.key[0], w.mem[0], 90000, w.mem[1], w.key[1], 0);
+	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 2, w.key[0], w.mem[0], 100001, w.mem[1], w.key[1], 0);
+	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 3, w.key[0] + 1, w.mem[0], 10, w.mem[1], w.key[1], 0);
+	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 4, w.key[0], w.mem[0], 10, w.mem[1], w.key[1], 0);
+	pair_post(w.p, 0, MROCE_WR_RECV, 1, 5, w.key[0] + 1, w.mem[0], 10, NULL, 0, 0);
+	pair_wait(w.p, 0, 5);
+	ck_assert_uint_eq(w.p->side[0].done[0].id, 5);
+	check_status(&w, 0, 0, 1, MROCE_E_LOCAL_ACCESS);
+	for (uint32_t i = 1; i < 5; i++)
+		ck_assert_uint_eq(w.p->side[0].done[i].id, i);
+	check_status(&w, 0, 1, 1, MROCE_OK);
+	check_status(&w, 0, 2, 2, MROCE_E_LOCAL_ACCESS);
+	check_status(&w, 0, 4, 1, MROCE_OK);
+	check_quiet(&w);
+	world_free(&w);
+}
+END_TEST
+
+static bool halfway(struct pair *p)
+{
+	struct conn_stats st;
+
+	engine_conn_stats(p->side[1].conn, p->now, &st);
+	return st.rx_bytes > 500000;
+}
+
+/* The sender's memory goes away in the middle of a message. */
+START_TEST(local__region_removed_under_way)
+{
+	struct world w = world_new(NULL, 2, 2000000);
+	uint8_t small[10] = { 1, 2, 3 };
+	uint32_t key = pair_region(w.p, 0, small, sizeof(small), MROCE_ACCESS_LOCAL);
+
+	w.p->fate = lossy;
+	w.p->fate_arg = (void *)20;
+	pair_post(w.p, 1, MROCE_WR_RECV, 1, 11, w.key[1], w.mem[1], 2000000, NULL, 0, 0);
+	pair_post(w.p, 1, MROCE_WR_RECV, 1, 12, w.key[1], w.mem[1], 2000000, NULL, 0, 0);
+	pair_post(w.p, 0, MROCE_WR_SEND, 1, 1, w.key[0], w.mem[0], 2000000, NULL, 0, 0);
+	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 2, w.key[0], w.mem[0], 2000, w.mem[1], w.key[1], 0);
+	pair_post(w.p, 0, MROCE_WR_SEND, 1, 3, key, small, sizeof(small), NULL, 0, 0);
+	ck_assert(pair_run(w.p, 20000000000ull, halfway));
+	ck_assert_int_eq(engine_region_remove(w.p->side[0].engine, NULL, w.key[0]), 0);
+	pair_wait(w.p, 0, 3);
+	pair_wait(w.p, 1, 2);
+	check_status(&w, 0, 0, 2, MROCE_E_LOCAL_ACCESS);
+	check_status(&w, 0, 2, 1, MROCE_OK);
+	check_status(&w, 1, 0, 1, MROCE_E_REMOTE_ACCESS);
+	check_status(&w, 1, 1, 1, MROCE_OK);
+	ck_assert_mem_eq(w.mem[1], small, sizeof(small));
+	w.p->fate = NULL;
+	check_quiet(&w);
+	world_free(&w);
+}
+END_TEST
+
+/* The receiver's memory goes away in the middle of a message. */
+START_TEST(remote__region_removed_under_way)
+{
+	struct world w = world_new(NULL, 2, 2000000);
+
+	w.p->fate = lossy;
+	w.p->fate_arg = (void *)20;
+	pair_post(w.p, 1, MROCE_WR_RECV, 1, 11, w.key[1], w.mem[1], 2000000, NULL, 0, 0);
+	pair_post(w.p, 0, MROCE_WR_SEND, 1, 1, w.key[0], w.mem[0], 2000000, NULL, 0, 0);
+	ck_assert(pair_run(w.p, 20000000000ull, halfway));
+	ck_assert_int_eq(engine_region_remove(w.p->side[1].engine, NULL, w.key[1]), 0);
+	pair_wait(w.p, 0, 1);
+	pair_wait(w.p, 1, 1);
+	check_status(&w, 0, 0, 1, MROCE_E_REMOTE_ACCESS);
+	check_status(&w, 1, 0, 1, MROCE_E_LOCAL_ACCESS);
+	w.p->fate = NULL;
+	check_quiet(&w);
+	world_free(&w);
+}
+END_TEST
+
+/* The reader's memory, or the responder's, goes away in the middle of a read. */
+START_TEST(read__region_removed_under_way)
+{
+	struct world w = world_new(NULL, 2, 2000000);
+
+	pair_post(w.p, 1, MROCE_WR_READ, 1, 1, w.key[1], w.mem[1], 2000000, w.mem[0], w.key[0], 0);
+	pair_post(w.p, 1, MROCE_WR_READ, 1, 2, 0, NULL, 0, NULL, 0, 0);
+	ck_assert(pair_run(w.p, 20000000000ull, halfway));
+	ck_assert_int_eq(engine_region_remove(w.p->side[_i].engine, NULL, w.key[_i]), 0);
+	pair_wait(w.p, 1, 2);
+	check_status(&w, 1, 0, 1, _i ? MROCE_E_LOCAL_ACCESS : MROCE_E_REMOTE_ACCESS);
+	check_status(&w, 1, 1, 1, MROCE_OK);
+	check_quiet(&w);
+	world_free(&w);
+}
+END_TEST
+
+/* ---- memory that is written late ---- */
+
+struct late_memory {
+	uint8_t *mem;
+	struct {
+		uint64_t offset;
+		const void *src;
+		uint32_t len;
+	} todo[4096];
+	uint32_t n, flushes, fail_at, released;
+};
+
+static int late_read(void *priv, uint64_t offset, void *dst, uint32_t len)
+{
+	memcpy(dst, ((struct late_memory *)priv)->mem + offset, len);
+	return 0;
+}
+
+static int late_write(void *priv, uint64_t offset, const void *src, uint32_t len)
+{
+	struct late_memory *m = priv;
+
+	m->todo[m->n].offset = offset;
+	m->todo[m->n].src = src;
+	m->todo[m->n++].len = len;
+	return 0;
+}
+
+static int late_flush(void *priv)
+{
+	struct late_memory *m = priv;
+
+	m->flushes++;
+	if (m->fail_at && m->flushes >= m->fail_at)
+		return -14;
+	for (uint32_t i = 0; i < m->n; i++)
+		memcpy(m->mem + m->todo[i].offset, m->todo[i].src, m->todo[i].len);
+	m->n = 0;
+	return 0;
+}
+
+static void late_release(void *priv)
+{
+	((struct late_memory *)priv)->released++;
+}
+
+static const struct region_ops late_ops = {
+	.read = late_read, .write = late_write, .flush = late_flush, .release = late_release
+};
+
+static enum pair_fate messy(struct pair *p, int from, struct packet *pk, const struct ip *remote)
+{
+	uint32_t dice = pair_rand(p) % 100;
+
+	(void)from;
+	(void)remote;
+	if (dice < 5)
+		return PAIR_DROP;
+	if (dice < 15)
+		return PAIR_DUPLICATE;
+	if (dice < 25)
+		return PAIR_HOLD;
+	if (dice < 30 && pk->type == MROCE_DATA)
+		return PAIR_CORRUPT;
+	if (dice < 35 && packet_has_psn(pk->type))
+		return PAIR_SEEN_ONLY;
+	return PAIR_PASS;
+}
+
+START_TEST(deferred__flush_then_acknowledge)
+{
+	struct world w = world_new(NULL, 2, 2000000);
+	struct late_memory late = { .mem = calloc(1, 2000000), .fail_at = _i ? 50 : 0 };
+	struct region_params r = { .iova = 0x1000000, .len = 2000000, .access = BOTH,
+				   .ops = &late_ops, .priv = &late };
+	uint32_t key;
+
+	w.p->fate = messy;
+	ck_assert_int_eq(engine_region_add(w.p->side[1].engine, &r, &key), 0);
+	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 1, w.key[0], w.mem[0], w.size, (void *)0x1000000, key, 0);
+	pair_wait(w.p, 0, 1);
+	if (_i) {
+		check_status(&w, 0, 0, 1, MROCE_E_REMOTE_ACCESS);
+	} else {
+		check_status(&w, 0, 0, 1, MROCE_OK);
+		ck_assert_mem_eq(w.mem[0], late.mem, w.size);
+	}
+	w.p->fate = NULL;
+	check_quiet(&w);
+	ck_assert_int_eq(engine_region_remove(w.p->side[1].engine, NULL, key), 0);
+	ck_assert_uint_eq(late.released, 1);
+	world_free(&w);
+	free(late.mem);
+}
+END_TEST
+
+/* ---- bad networks ---- */
+
+START_TEST(network__everything_at_once)
+{
+	struct engine_config cfg;
+	struct world w;
+
+	engine_config_default(&cfg);
+	cfg.first_psn = 0xffffff80u; /* wraps soon */
+	cfg.first_msg = 0xfffffff0u;
+	w = world_new(&cfg, 4, 3000000);
+	w.p->fate = messy;
+	for (uint32_t i = 0; i < 300; i++)
+		pair_post(w.p, 1, MROCE_WR_RECV, i % 30, i, w.key[1], w.mem[1] + i * 10000, 10000, NULL,
+			  0, 0);
+	for (uint32_t i = 0; i < 300; i++)
+		pair_post(w.p, 0, MROCE_WR_SEND, i % 30, i, w.key[0], w.mem[0] + i * 10000, 10000, NULL,
+			  0, 0);
+	pair_wait(w.p, 0, 300);
+	pair_wait(w.p, 1, 300);
+	check_status(&w, 0, 0, 300, MROCE_OK);
+	check_status(&w, 1, 0, 300, MROCE_OK);
+	ck_assert_mem_eq(w.mem[0], w.mem[1], w.size);
+	w.p->fate = NULL;
+	check_quiet(&w);
+	world_free(&w);
+}
+END_TEST
+
+static enum pair_fate no_acks(struct pair *p, int from, struct packet *pk, const struct ip *remote)
+{
+	(void)from;
+	(void)remote;
+	if (pk->type == MROCE_ACK || pk->type == MROCE_NACK || pk->type == MROCE_POLL)
+		return pair_rand(p) % 10 < 7 ? PAIR_DROP : PAIR_PASS;
+	return pair_rand(p) % 100 < 5 ? PAIR_DROP : PAIR_PASS;
+}
+
+START_TEST(network__acks_and_polls_lost)
+{
+	struct world w = world_new(NULL, 2, 1000000);
+
+	w.p->fate = no_acks;
+	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 1, w.key[0], w.mem[0], w.size, w.mem[1], w.key[1], 0);
+	pair_wait(w.p, 0, 1);
+	check_status(&w, 0, 0, 1, MROCE_OK);
+	ck_assert_mem_eq(w.mem[0], w.mem[1], w.size);
+	w.p->fate = NULL;
+	check_quiet(&w);
+	world_free(&w);
+}
+END_TEST
+
+static enum pair_fate plane_0_dead(struct pair *p, int from, struct packet *pk,
+				   const struct ip *remote)
+{
+	(void)p;
+	(void)from;
+	(void)pk;
+	return remote->a[13] == 0 ? PAIR_DROP : PAIR_PASS;
+}
+
+START_TEST(path__dead_plane_is_left_and_found_again)
+{
+	struct world w = world_new(NULL, 4, 4000000);
+	struct path_stats st;
+	uint64_t start;
+
+	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 1, w.key[0], w.mem[0], w.size, w.mem[1], w.key[1], 0);
+	ck_assert(pair_run(w.p, 1000000000, halfway));
+	w.p->fate = plane_0_dead;
+	start = w.p->now;
+	pair_wait(w.p, 0, 1);
+	check_status(&w, 0, 0, 1, MROCE_OK);
+	ck_assert_mem_eq(w.mem[0], w.mem[1], w.size);
+	ck_assert_uint_lt(w.p->now - start, 100000000);
+	engine_path_stats(w.p->side[0].conn, 0, &st);
+	ck_assert_uint_eq(st.state, 1);
+	ck_assert_uint_ge(st.deaths, 1);
+	engine_path_stats(w.p->side[0].conn, 1, &st);
+	ck_assert_uint_eq(st.state, 0);
+	w.p->fate = NULL;
+	pair_run(w.p, 2000000000, NULL);
+	for (uint32_t i = 0; i < 8; i++) {
+		engine_path_stats(w.p->side[0].conn, i, &st);
+		ck_assert_uint_eq(st.state, 0);
+	}
+	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 1, w.key[0], w.mem[0] + 1, w.size - 1, w.mem[1], w.key[1],
+		  0);
+	pair_wait(w.p, 0, 2);
+	ck_assert_mem_eq(w.mem[0] + 1, w.mem[1], w.size - 1);
+	check_quiet(&w);
+	world_free(&w);
+}
+END_TEST
+
+static void set_port(struct world *w, int side, uint32_t port, bool up)
+{
+	w->p->side[side].ports[port].up = up;
+	engine_port_changed(w->p->side[side].engine, &w->p->side[side].ports[port], w->p->now);
+}
+
+START_TEST(path__port_down_and_up)
+{
+	struct world w = world_new(NULL, 2, 4000000);
+	struct path_stats st;
+
+	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 1, w.key[0], w.mem[0], w.size, w.mem[1], w.key[1], 0);
+	ck_assert(pair_run(w.p, 1000000000, halfway));
+	set_port(&w, _i, 1, false);
+	pair_run(w.p, 1000000, NULL); /* told by PORT_STATUS well before any timeout */
+	engine_path_stats(w.p->side[0].conn, 1, &st);
+	ck_assert_uint_eq(st.state, 1);
+	pair_wait(w.p, 0, 1);
+	check_status(&w, 0, 0, 1, MROCE_OK);
+	ck_assert_mem_eq(w.mem[0], w.mem[1], w.size);
+	set_port(&w, _i, 1, true);
+	pair_run(w.p, 20000000, NULL);
+	engine_path_stats(w.p->side[0].conn, 1, &st);
+	ck_assert_uint_eq(st.state, 0);
+	check_quiet(&w);
+	world_free(&w);
+}
+END_TEST
+
+static bool ended_0(struct pair *p)
+{
+	return p->side[0].ended;
+}
+
+static bool ended_1(struct pair *p)
+{
+	return p->side[1].ended;
+}
+
+static enum pair_fate none_passes(struct pair *p, int from, struct packet *pk,
+				  const struct ip *remote)
+{
+	(void)p;
+	(void)from;
+	(void)pk;
+	(void)remote;
+	return PAIR_DROP;
+}
+
+START_TEST(life__peer_vanishes)
+{
+	struct world w = world_new(NULL, 2, 4000000);
+
+	if (_i)
+		pair_post(w.p, 0, MROCE_WR_WRITE, 1, 1, w.key[0], w.mem[0], w.size, w.mem[1], w.key[1], 0);
+	pair_post(w.p, 0, MROCE_WR_RECV, 1, 2, w.key[0], w.mem[0], 1000, NULL, 0, 0);
+	pair_post(w.p, 1, MROCE_WR_RECV, 1, 2, w.key[1], w.mem[1], 1000, NULL, 0, 0);
+	pair_run(w.p, 60000, NULL);
+	w.p->fate = none_passes;
+	ck_assert(pair_run(w.p, 6000000000ull, ended_0));
+	ck_assert(pair_run(w.p, 6000000000ull, ended_1));
+	ck_assert_int_eq(w.p->side[0].code, MROCE_E_PEER_GONE);
+	ck_assert_uint_eq(w.p->side[0].ndone, _i ? 2 : 1);
+	check_status(&w, 0, 0, w.p->side[0].ndone, MROCE_E_PEER_GONE);
+	ck_assert_uint_eq(w.p->side[1].ndone, 1);
+	ck_assert_uint_ge(w.p->side[0].logs, 1);
+	for (int i = 0; i < 2; i++)
+		engine_conn_free(&w.p->side[i].conn);
+	ck_assert_ptr_null(engine_conn_next(w.p->side[0].engine, NULL));
+	check_quiet(&w);
+	world_free(&w);
+}
+END_TEST
+
+START_TEST(life__close_flushes_and_tells)
+{
+	struct world w = world_new(NULL, 2, 4000000);
+
+	w.p->fate = lossy;
+	w.p->fate_arg = (void *)30;
+	pair_post(w.p, 1, MROCE_WR_RECV, 1, 7, w.key[1], w.mem[1], 1000, NULL, 0, 0);
+	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 1, w.key[0], w.mem[0], w.size, w.mem[1], w.key[1], 0);
+	pair_run(w.p, 1000000, NULL);
+	engine_conn_close(w.p->side[0].conn, MROCE_CLOSE_NORMAL, w.p->now);
+	ck_assert_uint_eq(w.p->side[0].ndone, 1);
+	check_status(&w, 0, 0, 1, MROCE_E_FLUSHED);
+	ck_assert_int_eq(pair_post(w.p, 0, MROCE_WR_WRITE, 1, 1, 0, NULL, 0, NULL, 0, 0), -ENOTCONN);
+	engine_conn_free(&w.p->side[0].conn);
+	ck_assert(pair_run(w.p, 3000000000ull, ended_1));
+	ck_assert_int_eq(w.p->side[0].ended, 0);
+	ck_assert_uint_eq(w.p->side[1].ndone, 1);
+	check_status(&w, 1, 0, 1, MROCE_E_PEER_GONE);
+	engine_conn_free(&w.p->side[1].conn);
+	pair_run(w.p, 4000000000ull, NULL);
+	for (int i = 0; i < 2; i++)
+		ck_assert_ptr_null(engine_conn_next(w.p->side[i].engine, NULL));
+	check_quiet(&w);
+	world_free(&w);
+}
+END_TEST
+
+START_TEST(life__idle_stays_connected)
+{
+	struct world w = world_new(NULL, 2, 1000);
+	uint64_t before;
+
+	w.p->fate = lossy;
+	w.p->fate_arg = (void *)10;
+	pair_run(w.p, 1000000000ull, NULL);
+	before = w.p->packets;
+	pair_run(w.p, 60000000000ull, NULL);
+	ck_assert_int_eq(w.p->side[0].ended + w.p->side[1].ended, 0);
+	ck_assert_uint_lt(w.p->packets - before, 1000);
+	check_quiet(&w);
+	world_free(&w);
+}
+END_TEST
+
+static bool refused_0(struct pair *p)
+{
+	return p->side[0].refused;
+}
+
+START_TEST(life__refused)
+{
+	struct pair *p = pair_new(NULL, 2);
+	struct ip to = p->side[1].ports[0].addr, nowhere = to;
+
+	nowhere.a[13] = 99;
+	ck_assert_int_eq(engine_connect(p->side[0].engine, &nowhere, 5, NULL, NULL, p->now,
+					&p->side[0].conn),
+			 -EHOSTUNREACH);
+	ck_assert_int_eq(engine_connect(p->side[0].engine, &to, 5, NULL, NULL, p->now, &p->side[0].conn), 0);
+	if (_i)
+		p->fate = none_passes;
+	ck_assert(pair_run(p, 10000000000ull, refused_0));
+	ck_assert_int_eq(p->side[0].code, _i ? ETIMEDOUT : ECONNREFUSED);
+	engine_conn_free(&p->side[0].conn);
+	ck_assert_ptr_null(engine_conn_next(p->side[0].engine, NULL));
+	pair_free(p);
+}
+END_TEST
+
+START_TEST(life__many_connections)
+{
+	struct pair *p = pair_new(NULL, 2);
+	struct ip to = p->side[1].ports[0].addr;
+	struct conn *c[200];
+
+	p->fate = lossy;
+	p->fate_arg = (void *)20;
+	ck_assert_int_eq(engine_listen(p->side[1].engine, 5, NULL, 200), 0);
+	ck_assert_int_eq(engine_listen(p->side[1].engine, 5, NULL, 200), -EADDRINUSE);
+	for (int i = 0; i < 200; i++)
+		ck_assert_int_eq(engine_connect(p->side[0].engine, &to, 5, NULL, NULL, p->now, &c[i]), 0);
+	pair_run(p, 4000000000ull, NULL);
+	ck_assert_int_eq(p->side[0].connected, 200);
+	ck_assert_int_eq(p->side[1].n_accepted, 200);
+	ck_assert_int_eq(engine_connect(p->side[0].engine, &to, 5, NULL, NULL, p->now, &c[0]), 0);
+	p->fate = NULL;
+	pair_run(p, 4000000000ull, NULL);
+	ck_assert_int_eq(p->side[0].code, EBUSY);
+	pair_free(p);
+}
+END_TEST
+
+START_TEST(stall__is_reported)
+{
+	struct world w = world_new(NULL, 1, 1000);
+
+	pair_post(w.p, 0, MROCE_WR_SEND, 1, 1, w.key[0], w.mem[0], 1000, NULL, 0, 0);
+	pair_run(w.p, 10000000000ull, NULL);
+	ck_assert_uint_ge(w.p->side[0].logs, 1);
+	ck_assert_ptr_nonnull(strstr(w.p->side[0].last_log, "posted no receive"));
+	world_free(&w);
+}
+END_TEST
+
+START_TEST(port__full_for_a_while)
+{
+	struct world w = world_new(NULL, 2, 1000000);
+
+	w.p->port_full = true;
+	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 1, w.key[0], w.mem[0], w.size, w.mem[1], w.key[1], 0);
+	pair_run(w.p, 3000000, NULL);
+	ck_assert_uint_eq(w.p->side[0].ndone, 0);
+	w.p->port_full = false;
+	pair_wait(w.p, 0, 1);
+	check_status(&w, 0, 0, 1, MROCE_OK);
+	ck_assert_mem_eq(w.mem[0], w.mem[1], w.size);
+	check_quiet(&w);
+	world_free(&w);
+}
+END_TEST
+
+/* A long message needs more chunks than may be outstanding at once. */
+START_TEST(write__beyond_the_chunk_span)
+{
+	struct engine_config cfg;
+	struct world w;
+
+	engine_config_default(&cfg);
+	cfg.chunk_max = 64;
+	w = world_new(&cfg, 4, 64 * 20000);
+	w.p->fate = messy;
+	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 1, w.key[0], w.mem[0], w.size, w.mem[1], w.key[1], 0);
+	pair_post(w.p, 1, MROCE_WR_READ, 1, 1, w.key[1], w.mem[1], w.size, w.mem[0], w.key[0], 0);
+	pair_wait(w.p, 0, 1);
+	pair_wait(w.p, 1, 1);
+	check_status(&w, 0, 0, 1, MROCE_OK);
+	check_status(&w, 1, 0, 1, MROCE_OK);
+	ck_assert_mem_eq(w.mem[0], w.mem[1], w.size);
+	w.p->fate = NULL;
+	check_quiet(&w);
+	world_free(&w);
+}
+END_TEST
+
+/* Few records for a lot of work: slower, never stuck. */
+START_TEST(records__scarce)
+{
+	struct engine_config cfg;
+	struct world w;
+
+	engine_config_default(&cfg);
+	cfg.letters = 64;
+	w = world_new(&cfg, 4, 2000000);
+	w.p->fate = messy;
+	for (uint32_t i = 0; i < 40; i++)
+		pair_post(w.p, 0, MROCE_WR_WRITE, i, i, w.key[0], w.mem[0] + i * 50000, 50000,
+			  w.mem[1] + i * 50000, w.key[1], 0);
+	pair_wait(w.p, 0, 40);
+	check_status(&w, 0, 0, 40, MROCE_OK);
+	ck_assert_mem_eq(w.mem[0], w.mem[1], w.size);
+	w.p->fate = NULL;
+	check_quiet(&w);
+	world_free(&w);
+}
+END_TEST
+
 static Suite *engine_suite(void)
 {
 	Suite *s = suite_create("engine");
@@ -169,6 +773,33 @@ static Suite *engine_suite(void)
 	tcase_add_loop_test(t, write__loss, 0, 4);
 	tcase_add_loop_test(t, send__many_in_order, 0, 4);
 	tcase_add_loop_test(t, read__loss, 0, 4);
+	tcase_add_test(t, write_imm__takes_a_receive);
+	tcase_add_test(t, write__beyond_the_chunk_span);
+	suite_add_tcase(s, t);
+	t = tcase_create("errors");
+	tcase_add_test(t, write__wrong_rkey_or_bounds);
+	tcase_add_test(t, send__longer_than_receive);
+	tcase_add_test(t, local__bad_range_completes_in_order);
+	tcase_add_test(t, local__region_removed_under_way);
+	tcase_add_test(t, remote__region_removed_under_way);
+	tcase_add_loop_test(t, read__region_removed_under_way, 0, 2);
+	tcase_add_loop_test(t, deferred__flush_then_acknowledge, 0, 2);
+	suite_add_tcase(s, t);
+	t = tcase_create("networks");
+	tcase_add_test(t, network__everything_at_once);
+	tcase_add_test(t, network__acks_and_polls_lost);
+	tcase_add_test(t, path__dead_plane_is_left_and_found_again);
+	tcase_add_loop_test(t, path__port_down_and_up, 0, 2);
+	tcase_add_test(t, port__full_for_a_while);
+	tcase_add_test(t, records__scarce);
+	suite_add_tcase(s, t);
+	t = tcase_create("life");
+	tcase_add_loop_test(t, life__peer_vanishes, 0, 2);
+	tcase_add_test(t, life__close_flushes_and_tells);
+	tcase_add_test(t, life__idle_stays_connected);
+	tcase_add_loop_test(t, life__refused, 0, 2);
+	tcase_add_test(t, life__many_connections);
+	tcase_add_test(t, stall__is_reported);
 	suite_add_tcase(s, t);
 	return s;
 }
