@@ -169,7 +169,7 @@ static struct letter *cut_request(struct stream *s)
 	struct letter *l = cut(s, m);
 
 	if (l && m->next_chunk == m->nchunks)
-		s->tx_unsent = TAILQ_NEXT(m, link);
+		s->tx_unsent = txmsg_next_unsent(m);
 	return l;
 }
 
@@ -179,7 +179,7 @@ static struct letter *cut_response(struct stream *s)
 	struct letter *l = cut(s, m);
 
 	if (l && m->next_chunk == m->nchunks)
-		s->resp_unsent = TAILQ_NEXT(m, link);
+		s->resp_unsent = txmsg_next_unsent(m);
 	return l;
 }
 
@@ -200,7 +200,7 @@ static void drop_dead_requests(struct stream *s)
 	struct txmsg *m;
 
 	while ((m = s->tx_unsent) && !m->started && m->region && m->region->removed) {
-		s->tx_unsent = TAILQ_NEXT(m, link);
+		s->tx_unsent = txmsg_next_unsent(m);
 		txmsg_finish(m, MROCE_E_LOCAL_ACCESS);
 	}
 }
@@ -345,6 +345,7 @@ void stream_flush(struct stream *s, uint8_t status)
 			.stream = s->id,
 			.opcode = m->opcode,
 			.status = m->finished ? m->status : status,
+			.length = m->finished && m->status == MROCE_OK ? m->len : 0,
 		};
 
 		txmsg_free(m);

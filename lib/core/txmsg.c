@@ -156,15 +156,25 @@ static void forget_letters(struct txmsg *m)
 		path_forget_msg(&c->paths[i], m);
 }
 
+/* Requests that failed when they were posted lie in the list until their turn to complete. */
+struct txmsg *txmsg_next_unsent(const struct txmsg *m)
+{
+	struct txmsg *next = TAILQ_NEXT(m, link);
+
+	while (next && next->finished)
+		next = TAILQ_NEXT(next, link);
+	return next;
+}
+
 static void skip_unsent(struct txmsg *m)
 {
 	struct stream *s = m->stream;
 
 	m->next_chunk = m->nchunks;
 	if (s->tx_unsent == m)
-		s->tx_unsent = TAILQ_NEXT(m, link);
+		s->tx_unsent = txmsg_next_unsent(m);
 	if (s->resp_unsent == m)
-		s->resp_unsent = TAILQ_NEXT(m, link);
+		s->resp_unsent = txmsg_next_unsent(m);
 }
 
 /* ---- the end of a message ---- */
