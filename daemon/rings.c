@@ -147,7 +147,8 @@ static bool submit_one(struct client *c, const struct abi_sqe *e)
 	int err;
 
 	c->owed++;
-	if (!s || !s->conn || s->state != SLOT_OPEN) {
+	/* SLOT_WAITING too: the ring is faster than the message that says the connection was taken. */
+	if (!s || !s->conn || s->state == SLOT_CONNECTING) {
 		complete_here(c, e, MROCE_E_FLUSHED);
 		return true;
 	}
