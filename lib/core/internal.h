@@ -235,7 +235,9 @@ struct path {
 	uint32_t rto_count;
 	uint32_t poll_backoff;	   /* polls answered without progress */
 	uint32_t nudges;
-	bool poll_now, urgent, spoken, grace, revive;
+	bool urgent;  /* the last packet asked the peer's daemon to acknowledge */
+	bool spoken;  /* its first packet has been asked about */
+	bool grace;   /* an RTO was put off because we were late ourselves */
 	/* what ACKs said last */
 	uint32_t acked_rx_bytes, acked_ce_bytes;
 	uint16_t acked_late;
@@ -258,6 +260,7 @@ struct rxpath {
 	uint8_t index;
 	bool is_due, nack;
 	uint32_t fresh;		/* placed since the last ACK of ours */
+	uint32_t echo_ts;	/* of a POLL that is ours to answer; 0: none */
 	uint16_t epoch;
 	/* sweep */
 	__u64 suspect[MROCE_WINDOW_WORDS];
@@ -497,6 +500,8 @@ struct letter *stream_cut(struct conn *c);
 void stream_flush(struct stream *s, uint8_t status);
 void stream_free(struct stream *s);
 int stream_post_recv(struct stream *s, const struct work_request *wr);
+/* Receives that nothing has taken, up to but not including number `before`. */
+void stream_flush_recvs(struct stream *s, uint32_t before, uint8_t status);
 enum placing stream_credit_rx(struct conn *c, uint32_t stream, uint32_t posted);
 void stream_offer_credit(struct stream *s);
 /* The receive of that number, taken out; NULL if it is not there. */

@@ -12,8 +12,17 @@
 #include "core/internal.h"
 #include "mroce/track.h"
 
-/* Records that only the oldest message of a stream may take: it is what all others wait for. */
+/*
+ * Records that only the oldest message of a stream may take: it is what all others wait for. Own reads
+ * may not take them either, or two peers could each wait for the other's answer without a record left
+ * to take its request.
+ */
 #define RESERVED_RECORDS 128
+
+static uint32_t reserved(const struct engine *e)
+{
+	return e->cfg.messages / 4 < RESERVED_RECORDS ? e->cfg.messages / 4 : RESERVED_RECORDS;
+}
 
 static uint32_t rx_hash(const struct stream *s, uint32_t msg, bool is_read)
 {
@@ -43,7 +52,7 @@ static struct rxmsg *new_record(struct stream *s, uint32_t msg, struct txmsg *re
 	struct engine *e = s->conn->e;
 	struct rxmsg *m;
 
-	if (e->rxmsg_pool.nfree < RESERVED_RECORDS && msg != s->rx_next && !read)
+	if (e->rxmsg_pool.nfree < reserved(e) && (read || msg != s->rx_next))
 		return NULL;
 	m = pool_get(&e->rxmsg_pool);
 	if (!m)
@@ -177,6 +186,10 @@ static void finish(struct rxmsg *m)
 	struct conn *c = s->conn;
 
 	m->state = RX_COMPLETE;
+	if (m->chunks.words) {
+		pool_put(&c->e->words_pool, m->chunks.words);
+		m->chunks.words = NULL;
+	}
 	if (m->ack_wanted)
 		receive_ack_all(c);
 	if (m->read) {
@@ -364,10 +377,12 @@ static enum placing broken(struct conn *c, int reason, const char *what)
 	return BROKEN;
 }
 
+/* Not asked for again at once, which would be a storm: the sweep finds it missing, and by then there may
+ * be room. */
 static enum placing no_memory(struct conn *c)
 {
 	count(c->e, MROCE_DROP_NO_MEMORY);
-	return MISSED;
+	return WITHHELD;
 }
 
 /* The first chunk of a message: PLACED and *out, or why not. */
@@ -428,8 +443,11 @@ static struct region *target(struct rxmsg *m, const struct data *d, uint64_t *ad
 			m->region = region_get(c->e, c->owner, d->rkey);
 			m->rkey = d->rkey;
 		}
+		/* All of the message must lie in the region: else nothing of it is written. */
 		r = m->region;
-		return r && region_allows(r, d->addr, d->len, MROCE_ACCESS_REMOTE_WRITE) ? r : NULL;
+		return r && region_allows(r, d->addr - offset, d->msg_len, MROCE_ACCESS_REMOTE_WRITE) ?
+			       r :
+			       NULL;
 	}
 	return NULL;
 }
@@ -559,6 +577,8 @@ static bool prepare_response(struct rxmsg *m)
 	struct engine *e = m->stream->conn->e;
 	uint64_t nchunks = m->msg_len / m->stream->conn->chunk + 1;
 
+	if (e->txmsg_pool.nfree < reserved(e) && m->msg != m->stream->rx_next)
+		return false;
 	m->response = pool_get(&e->txmsg_pool);
 	if (!m->response)
 		return false;
@@ -684,8 +704,10 @@ void rxmsg_flush_all(struct stream *s, uint8_t status)
 
 		if (!m)
 			continue;
-		if (m->recv && status != UINT8_MAX)
+		if (m->recv && status != UINT8_MAX) {
+			stream_flush_recvs(s, m->recv->rseq, status);
 			complete_recv(s, m, m->state == RX_OPEN ? status : m->status);
+		}
 		rxmsg_free(m);
 	}
 }

@@ -205,11 +205,18 @@ static void drop_dead_requests(struct stream *s)
 	}
 }
 
+static void next_turn(struct stream *s)
+{
+	s->deficit = QUANTUM;
+	TAILQ_REMOVE(&s->conn->active, s, active);
+	TAILQ_INSERT_TAIL(&s->conn->active, s, active);
+}
+
 struct letter *stream_cut(struct conn *c)
 {
-	struct stream *s;
+	struct stream *s, *stuck = NULL;
 
-	while ((s = TAILQ_FIRST(&c->active))) {
+	while ((s = TAILQ_FIRST(&c->active)) && s != stuck) {
 		struct letter *l;
 		uint32_t len;
 
@@ -219,17 +226,17 @@ struct letter *stream_cut(struct conn *c)
 			continue;
 		}
 		l = cut_either(s);
-		if (!l) {
-			c->e->starved_at = c->e->now; /* no record free: again soon */
-			return NULL;
+		if (!l) { /* no record free for it, but perhaps for another; again soon */
+			c->e->starved_at = c->e->now;
+			stuck = stuck ? stuck : s;
+			next_turn(s);
+			continue;
 		}
 		len = letter_len(l);
 		if (!stream_has_turn(s)) {
 			stream_sleep(s);
 		} else if (s->deficit <= len) {
-			s->deficit = QUANTUM;
-			TAILQ_REMOVE(&c->active, s, active);
-			TAILQ_INSERT_TAIL(&c->active, s, active);
+			next_turn(s);
 		} else {
 			s->deficit -= len;
 		}
@@ -327,13 +334,31 @@ enum placing stream_credit_rx(struct conn *c, uint32_t id, uint32_t posted)
 
 /* ---- the end ---- */
 
+static void flush_first_recv(struct stream *s, uint8_t status)
+{
+	struct recv *r = TAILQ_FIRST(&s->recvs);
+	uint64_t id = r->id;
+
+	TAILQ_REMOVE(&s->recvs, r, link);
+	region_put(&r->region);
+	pool_put(&s->conn->e->recv_pool, r);
+	if (status != UINT8_MAX)
+		complete_recv(s, id, status);
+}
+
+void stream_flush_recvs(struct stream *s, uint32_t before, uint8_t status)
+{
+	struct recv *r;
+
+	while ((r = TAILQ_FIRST(&s->recvs)) && psn_before(r->rseq, before))
+		flush_first_recv(s, status);
+}
+
 /* Everything posted completes with `status`; UINT8_MAX: is forgotten without a word. */
 void stream_flush(struct stream *s, uint8_t status)
 {
-	struct engine *e = s->conn->e;
 	bool tell = status != UINT8_MAX;
 	struct txmsg *m;
-	struct recv *r;
 
 	stream_sleep(s);
 	s->tx_unsent = s->resp_unsent = NULL;
@@ -353,13 +378,6 @@ void stream_flush(struct stream *s, uint8_t status)
 			conn_complete(s->conn, &done);
 	}
 	rxmsg_flush_all(s, status);
-	while ((r = TAILQ_FIRST(&s->recvs))) {
-		uint64_t id = r->id;
-
-		TAILQ_REMOVE(&s->recvs, r, link);
-		region_put(&r->region);
-		pool_put(&e->recv_pool, r);
-		if (tell)
-			complete_recv(s, id, status);
-	}
+	while (!TAILQ_EMPTY(&s->recvs))
+		flush_first_recv(s, status);
 }

@@ -65,7 +65,9 @@ int txmsg_post(struct stream *s, const struct work_request *wr)
 
 	if (nchunks > UINT32_MAX)
 		return -EINVAL;
-	if (!pool_reserve(&e->txmsg_pool, 1) || !pool_reserve(&e->words_pool, 1))
+	/* The last records are for answers to the peer's reads: they always make progress. */
+	if (!pool_reserve(&e->txmsg_pool, 1 + e->cfg.messages / 8) ||
+	    !pool_reserve(&e->words_pool, 1))
 		return -EAGAIN;
 	m = pool_get(&e->txmsg_pool);
 	m->stream = s;
@@ -114,6 +116,8 @@ void txmsg_respond(struct stream *s, struct rxmsg *req)
 	m->nchunks = (uint32_t)chunks_of(m->len, m->chunk_size);
 	m->region = req->region;
 	req->region = NULL;
+	if (m->region && m->region->p.ops && m->region->p.ops->fresh)
+		m->region->p.ops->fresh(m->region->p.priv);
 	m->progress_at = s->conn->e->now;
 	if (m->nchunks > MROCE_CHUNK_SPAN)
 		m->done.count = m->nchunks;
