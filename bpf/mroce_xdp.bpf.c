@@ -78,12 +78,41 @@ static __always_inline int sequenced(struct xdp_md *ctx, const struct packet *p,
 	return to_daemon(ctx);
 }
 
-/* Makes the frame as long as the answer. 0 or -errno; a frame that cannot grow is unchanged. */
+/* The longest headers before UDP, in words of eight bytes: two tags and IPv6, or fewer. */
+#define MOVED_WORDS 8
+
+/* Copies the headers from data + by down to data. What lies between is larger than a header. */
+static __always_inline void move_headers(void *data, void *end, __u32 by)
+{
+	__u64 *to = data, *from = data + by;
+
+	KEEP_POINTER(from);
+	if ((void *)(from + MOVED_WORDS) > end || (void *)(to + MOVED_WORDS) > end)
+		return;
+#pragma clang loop unroll(full)
+	for (int i = 0; i < MOVED_WORDS; i++)
+		to[i] = from[i]; /* upwards, since the two overlap */
+}
+
+/*
+ * Makes the frame as long as the answer. 0, or -errno and it is unchanged.
+ *
+ * A frame grows at its head: XDP has room there by contract. At its tail it need not: newer veths copy
+ * a small packet into a buffer that just fits, and an ACK would not go into the place of a POLL.
+ */
 static __always_inline int resize(struct xdp_md *ctx, const struct packet *p, __u32 body_len)
 {
-	int want = reply_frame_len(p, body_len);
+	int more = (int)reply_frame_len(p, body_len) - (int)bpf_xdp_get_buff_len(ctx);
+	int err;
 
-	return bpf_xdp_adjust_tail(ctx, want - (int)bpf_xdp_get_buff_len(ctx));
+	if (more <= 0)
+		return more ? bpf_xdp_adjust_tail(ctx, more) : 0;
+	if (more > (int)sizeof(struct mroce_ack))
+		return -1;
+	err = bpf_xdp_adjust_head(ctx, -more);
+	if (!err)
+		move_headers(frame_start(ctx), frame_end(ctx), more);
+	return err;
 }
 
 /* Turns all headers up to UDP round. NULL, or where the mroce header goes, with body_len after it. */
@@ -121,8 +150,6 @@ static __always_inline int poll(struct xdp_md *ctx, const struct packet *p,
 	struct mroce_hdr *h;
 	int err;
 
-	if (p->body_len)
-		return drop(-MROCE_DROP_BODY);
 	err = track_poll(rx, &t);
 	if (err)
 		return drop(err);

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The layouts in the objects' BTF, that is what the BPF programs use, against those of this compiler. */
+#include "bpf_test.h"
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <string.h>
+
+struct field {
+	const char *type, *name;
+	uint32_t offset;
+};
+
+#define FIELD(type, name)                                 \
+	{                                                 \
+#type, #name, offsetof(struct type, name) \
+	}
+
+static const struct field fields[] = {
+	FIELD(mroce_bpf_config, schema),      FIELD(mroce_bpf_config, udp_port),
+	FIELD(mroce_bpf_config, nack),	      FIELD(mroce_bpf_config, reserved),
+	FIELD(mroce_conn_entry, cid),	      FIELD(mroce_conn_entry, token),
+	FIELD(mroce_conn_entry, peer_cid),    FIELD(mroce_conn_entry, peer_token),
+	FIELD(mroce_conn_entry, hint),	      FIELD(mroce_conn_entry, npaths),
+	FIELD(mroce_conn_entry, reserved),    FIELD(mroce_path_rx, seen),
+	FIELD(mroce_path_rx, kbase),	      FIELD(mroce_path_rx, highest),
+	FIELD(mroce_path_rx, epoch),	      FIELD(mroce_path_rx, rx_packets),
+	FIELD(mroce_path_rx, rx_bytes),	      FIELD(mroce_path_rx, ce_bytes),
+	FIELD(mroce_path_rx, ce_packets),     FIELD(mroce_path_rx, last_ts),
+	FIELD(mroce_path_rx, late),	      FIELD(mroce_path_rx, duplicate),
+	FIELD(mroce_path_rx, gaps),	      FIELD(mroce_path_rx, ahead),
+	FIELD(mroce_path_rx, stale),	      FIELD(mroce_path_rx, acks),
+	FIELD(mroce_path_rx, queue),	      FIELD(mroce_path_rx, queue_moves),
+	FIELD(mroce_path_rx, tracker_pad),    FIELD(mroce_path_rx, placed),
+	FIELD(mroce_path_rx, missed),	      FIELD(mroce_path_rx, base),
+	FIELD(mroce_path_rx, nack_tolerance), FIELD(mroce_path_rx, daemon_pad),
+};
+
+static const struct {
+	const char *type;
+	uint32_t size;
+} types[] = {
+	{ "mroce_bpf_config", sizeof(struct mroce_bpf_config) },
+	{ "mroce_conn_entry", sizeof(struct mroce_conn_entry) },
+	{ "mroce_path_rx", sizeof(struct mroce_path_rx) },
+};
+
+static const struct btf_type *find(const struct btf *btf, const char *name)
+{
+	int id = btf__find_by_name_kind(btf, name, BTF_KIND_STRUCT);
+
+	return id > 0 ? btf__type_by_id(btf, (uint32_t)id) : NULL;
+}
+
+static bool field_agrees(const struct btf *btf, const struct field *f)
+{
+	const struct btf_type *t = find(btf, f->type);
+	const struct btf_member *m;
+
+	if (!t)
+		return false;
+	m = btf_members(t);
+	for (uint32_t i = 0; i < btf_vlen(t); i++)
+		if (!strcmp(btf__name_by_offset(btf, m[i].name_off), f->name))
+			return btf_member_bit_offset(t, i) == f->offset * 8;
+	return false;
+}
+
+static uint32_t members_listed(const char *type)
+{
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+		n += !strcmp(fields[i].type, type);
+	return n;
+}
+
+static void compare(const struct btf *btf, const char *object)
+{
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		const struct btf_type *t = find(btf, types[i].type);
+		bool good = t && t->size == types[i].size &&
+			    btf_vlen(t) == members_listed(types[i].type);
+
+		for (size_t k = 0; k < sizeof(fields) / sizeof(fields[0]); k++)
+			if (!strcmp(fields[k].type, types[i].type))
+				good = good && field_agrees(btf, &fields[k]);
+		tap(good, "layout: struct %s in %s", types[i].type, object);
+	}
+}
+
+static void check_map(const struct bpf_map *map, uint32_t type, uint32_t entries, uint32_t value,
+		      uint32_t flags)
+{
+	tap(bpf_map__type(map) == type && bpf_map__max_entries(map) == entries &&
+		    bpf_map__value_size(map) == value && bpf_map__map_flags(map) == flags &&
+		    bpf_map__key_size(map) == 4 &&
+		    (type == BPF_MAP_TYPE_XSKMAP || bpf_map__btf_value_type_id(map)),
+	    "layout: map %s", bpf_map__name(map));
+}
+
+void test_layout(struct bed *bed)
+{
+	compare(bpf_object__btf(bed->xdp->obj), "mroce_xdp");
+	compare(bpf_object__btf(bed->tc->obj), "mroce_tc");
+	check_map(bed->xdp->maps.mroce_config, BPF_MAP_TYPE_ARRAY, 1,
+		  sizeof(struct mroce_bpf_config), BPF_F_MMAPABLE);
+	check_map(bed->xdp->maps.mroce_conns, BPF_MAP_TYPE_ARRAY, MROCE_MAX_CONNS,
+		  sizeof(struct mroce_conn_entry), BPF_F_MMAPABLE);
+	check_map(bed->xdp->maps.mroce_paths, BPF_MAP_TYPE_ARRAY, MROCE_MAX_CONNS * MROCE_MAX_PATHS,
+		  sizeof(struct mroce_path_rx), BPF_F_MMAPABLE);
+	check_map(bed->xdp->maps.mroce_counters, BPF_MAP_TYPE_PERCPU_ARRAY, MROCE_COUNTERS, 8, 0);
+	check_map(bed->xdp->maps.mroce_xsks, BPF_MAP_TYPE_XSKMAP, MROCE_MAX_QUEUES, 4, 0);
+}
