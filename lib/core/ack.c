@@ -142,7 +142,12 @@ static void apply_seen(struct path *p, const struct news *n)
 static void apply_lost(struct path *p, struct news *n)
 {
 	uint32_t una = p->una, next = p->next;
+	uint64_t any = 0;
 
+	for (uint32_t w = 0; w < MROCE_WINDOW_WORDS; w++)
+		any |= n->lost[w];
+	if (!any)
+		return;
 	for (uint32_t psn = una; psn != next; psn++) {
 		if (!bitmap_test(n->lost, psn))
 			continue;
