@@ -119,6 +119,12 @@ struct mroce_ack {
 	__be64 placed[MROCE_WINDOW_WORDS];
 } __attribute__((packed, aligned(4)));
 
+/*
+ * POLL is padded with zeros to the length of its answer: a packet filter that turns it round in
+ * place cannot always lengthen a frame, and an answer is never longer than its question.
+ */
+#define MROCE_POLL_BODY sizeof(struct mroce_ack)
+
 struct mroce_read_req {
 	__be32 stream;
 	__be32 msg;	   /* the requester's message number; READ_RESP chunks carry it back */

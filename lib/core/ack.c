@@ -6,7 +6,7 @@
 #include "core/internal.h"
 #include "mroce/track.h"
 
-#define MIN_RTT_LIFE (10 * SEC)
+#define MIN_RTT_LIFE (60 * SEC)
 #define TOLERANCE_FIRST 3
 #define TOLERANCE_MAX 32
 #define TOLERANCE_LIFE (1 * SEC)
@@ -239,6 +239,24 @@ static void heard(struct path *p, const struct ack *a)
 		revive(p);
 }
 
+/*
+ * The shortest round trip known between the two ports, by any path: a path that starts while others
+ * keep a queue standing must not take the queue for distance.
+ */
+static uint64_t base_rtt(const struct path *p)
+{
+	uint64_t base = p->min_rtt;
+
+	for (uint32_t i = 0; i < p->conn->npaths; i++) {
+		const struct path *o = &p->conn->paths[i];
+
+		if (o->port == p->port && o->remote_port == p->remote_port && o->min_rtt &&
+		    o->min_rtt < base)
+			base = o->min_rtt;
+	}
+	return base;
+}
+
 static void control_window(struct path *p, const struct ack *a, const struct news *n,
 			   uint32_t in_flight, uint64_t rtt)
 {
@@ -249,7 +267,7 @@ static void control_window(struct path *p, const struct ack *a, const struct new
 		.in_flight = in_flight,
 		.rtt = rtt,
 		.srtt = p->srtt,
-		.min_rtt = p->min_rtt,
+		.min_rtt = base_rtt(p),
 	};
 
 	if (is_newest(p, a)) {

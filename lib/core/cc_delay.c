@@ -11,9 +11,9 @@
 #include "core/cc.h"
 #include "mroce/wire.h"
 
-#define INITIAL_WINDOW 32
+#define INITIAL_WINDOW 16
 #define MIN_WINDOW 4
-#define QUEUE_MIN_NS 500000ull /* queueing delay that is always allowed */
+#define QUEUE_MIN_NS 1000000ull /* queueing delay that is always allowed */
 #define ROUND_MIN_NS 50000ull
 #define ALPHA_ONE 1024u	       /* fixed point of the CE share */
 

@@ -37,12 +37,33 @@ static int free_slot(struct engine *e)
 	return -ENOSPC;
 }
 
+/* A full table: what only lingers to answer its peer has to make room. */
+static int reclaim_slot(struct engine *e)
+{
+	struct conn *oldest = NULL;
+
+	for (uint32_t i = 0; i < e->cfg.max_conns; i++) {
+		struct conn *c = e->conns[i];
+
+		if (!c || c->state != CONN_ENDED || c->held_by_caller)
+			continue;
+		if (!oldest || c->last_heard < oldest->last_heard)
+			oldest = c;
+	}
+	if (!oldest)
+		return -ENOSPC;
+	conn_release(oldest);
+	return free_slot(e);
+}
+
 struct conn *conn_new(struct engine *e, void *owner, uint32_t service)
 {
 	uint32_t timers = (e->nconns + 1) * (MROCE_MAX_PATHS + 3);
 	int slot = free_slot(e);
 	struct conn *c;
 
+	if (slot < 0)
+		slot = reclaim_slot(e);
 	if (slot < 0 || timer_heap_reserve(&e->timers, timers))
 		return NULL;
 	c = calloc(1, sizeof(*c));
@@ -262,11 +283,23 @@ int conn_open_paths(struct conn *c)
 
 /* ---- life ---- */
 
+/* Asks every path once, so that its round trip is known before data queues up. */
+static void greet_paths(struct conn *c)
+{
+	for (uint32_t i = 0; i < c->npaths; i++) {
+		struct path *p = &c->paths[i];
+
+		p->spoken |= path_poll(p);
+		path_arm(p);
+	}
+}
+
 void conn_established(struct conn *c)
 {
 	c->state = CONN_OPEN;
 	c->last_heard = c->last_placed = c->e->now;
 	timer_set(&c->e->timers, &c->life, c->e->now + c->e->cfg.keepalive_ns);
+	greet_paths(c);
 	if (letter_waiting(c))
 		conn_ready(c);
 }

@@ -16,6 +16,7 @@
 #define PTO_MAX (20 * MSEC)
 #define PROBE_FIRST (1 * MSEC)
 #define PROBE_MAX (1 * SEC)
+#define PROBES_PER_ROUTE 3
 #define DEATH_RTOS 3
 #define LINEAR_RTOS 3
 /* A letter to wake the peer's daemon, if nothing was placed for so long (doubling). */
@@ -146,18 +147,24 @@ static void note_polled(struct path *p)
 		p->unanswered = now;
 }
 
+static void fill_poll(struct path *p, uint8_t *buf, uint32_t room)
+{
+	memset(buf + MROCE_HDR_LEN, 0, room);
+	seal(p, buf, MROCE_POLL, 0, room);
+	note_sent(p, MROCE_HDR_LEN + room);
+	note_polled(p);
+}
+
 bool path_poll(struct path *p)
 {
-	void *buf;
+	uint8_t *buf;
 
 	if (!p->port->up)
 		return false;
-	buf = p->port->ops->tx_begin(p->port, &p->flow, MROCE_HDR_LEN);
+	buf = p->port->ops->tx_begin(p->port, &p->flow, MROCE_HDR_LEN + MROCE_POLL_BODY);
 	if (!buf)
 		return false;
-	seal(p, buf, MROCE_POLL, 0, 0);
-	note_sent(p, MROCE_HDR_LEN);
-	note_polled(p);
+	fill_poll(p, buf, MROCE_POLL_BODY);
 	return true;
 }
 
@@ -182,11 +189,9 @@ static void put_in_slot(struct path *p, const struct letter *l)
 }
 
 /* The frame is taken but the letter's bytes cannot be had: the frame becomes a POLL. */
-static void send_poll_instead(struct path *p, void *buf)
+static void send_poll_instead(struct path *p, uint8_t *buf, uint32_t room)
 {
-	seal(p, buf, MROCE_POLL, 0, 0);
-	note_sent(p, MROCE_HDR_LEN);
-	note_polled(p);
+	fill_poll(p, buf, room < MROCE_POLL_BODY ? room : MROCE_POLL_BODY);
 	path_arm(p);
 }
 
@@ -215,7 +220,7 @@ int path_send(struct path *p, struct letter *l, uint8_t flags)
 		return -EAGAIN;
 	err = letter_build(l, buf + MROCE_HDR_LEN);
 	if (err) {
-		send_poll_instead(p, buf);
+		send_poll_instead(p, buf, len);
 		letter_failed(c, l);
 		return err;
 	}
@@ -229,8 +234,9 @@ int path_send(struct path *p, struct letter *l, uint8_t flags)
 	if (!p->first_unpolled)
 		p->first_unpolled = c->e->now;
 	p->urgent = flags & MROCE_FLAG_ACK_REQ;
-	if (++p->since_poll >= POLL_PACKETS)
-		path_poll(p);
+	/* The very first packet is asked about at once: no queue of our own is in that RTT. */
+	if (++p->since_poll >= POLL_PACKETS || !p->spoken)
+		p->spoken |= path_poll(p);
 	path_arm(p);
 	return 0;
 }
@@ -340,6 +346,7 @@ void path_die(struct path *p, const char *why)
 	p->poll_backoff = 0;
 	p->last_poll = c->e->now;
 	p->srtt = p->rttvar = p->min_rtt = 0;
+	p->spoken = false;
 	c->e->cfg.cc->init(&p->cc, c->e->now);
 	timer_set(&c->e->timers, &p->timer, path_due(p));
 }
@@ -412,6 +419,11 @@ static void probe(struct path *p)
 {
 	struct conn *c = p->conn;
 
+	/* The new route may be as bad as the old one. */
+	if (p->poll_backoff && p->poll_backoff % PROBES_PER_ROUTE == 0) {
+		p->epoch++;
+		path_new_route(p);
+	}
 	if (path_poll(p)) {
 		p->unanswered = 0;
 	} else {

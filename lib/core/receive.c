@@ -49,10 +49,11 @@ static bool send_ack(struct rxpath *rp)
 	if (!buf)
 		return false;
 	ack_build(buf, rx, rp->nack ? MROCE_NACK : MROCE_ACK, rp->index, rp->epoch, c->peer_id,
-		  c->peer_token, (uint16_t)port->conns[c->slot].hint, 0, 0);
+		  c->peer_token, (uint16_t)port->conns[c->slot].hint, rp->echo_ts, 0);
 	port->ops->tx_end(port, MROCE_ACK_LEN);
 	c->e->sent++;
 	rp->nack = false;
+	rp->echo_ts = 0;
 	rp->fresh = 0;
 	return true;
 }
@@ -211,6 +212,8 @@ static void letter_rx(struct conn *c, struct port *port, const struct packet *p,
 		how = dispatch(&a);
 	} else if (p->type == MROCE_CLOSE) {
 		conn_close_acked(c); /* both sides close: nobody waits for the other */
+	} else {
+		how = WITHHELD; /* an ACK would promise what nobody reads any more */
 	}
 	if (how == PLACED)
 		receive_placed(rp, rx, p->psn);
@@ -220,6 +223,17 @@ static void letter_rx(struct conn *c, struct port *port, const struct packet *p,
 		receive_ack_due(rp, how == MISSED);
 	if (c->state == CONN_OPEN)
 		note_active(c);
+}
+
+/* The tracker noted this POLL, but could not answer in its place. */
+static void poll_rx(struct conn *c, struct port *port, const struct packet *p,
+		    const struct rx_info *info)
+{
+	struct rxpath *rp = &c->rxpaths[p->path];
+
+	note_route(rp, port, p, info);
+	rp->echo_ts = p->ts;
+	receive_ack_due(rp, false);
 }
 
 static bool letter_expected(struct engine *e, const struct conn *c, const struct packet *p,
@@ -256,12 +270,16 @@ void receive_rx(struct engine *e, struct port *port, const struct packet *p,
 	}
 	if (p->type == MROCE_PROBE_REPLY)
 		return;
-	if (!packet_has_psn(p->type)) {
+	if (!packet_has_psn(p->type) && p->type != MROCE_POLL) {
 		count(e, MROCE_DROP_STATE);
 		return;
 	}
 	if (!letter_expected(e, c, p, info))
 		return;
+	if (p->type == MROCE_POLL) {
+		poll_rx(c, port, p, info);
+		return;
+	}
 	if (c->state == CONN_ACCEPT)
 		handshake_confirmed(c);
 	letter_rx(c, port, p, info);
