@@ -81,8 +81,10 @@ int channel_take(struct channel *ch, const struct mroce_completion *c, const voi
 	*msg = NULL;
 	if (i >= ch->buffers)
 		ch->tx_free |= 1u << (i - ch->buffers);
-	if (c->status != MROCE_OK)
+	if (c->status != MROCE_OK) {
+		ch->ended = c->status;
 		return -ENOTCONN;
+	}
 	if (i >= ch->buffers)
 		return 0;
 	/* A peer that takes a receive with an immediate is none of ours. */
@@ -96,4 +98,11 @@ int channel_take(struct channel *ch, const struct mroce_completion *c, const voi
 int channel_done(struct channel *ch, const struct mroce_completion *c)
 {
 	return post_receive(ch, c->id & ~CHANNEL_ID);
+}
+
+enum mroce_status channel_error(const struct channel *ch)
+{
+	enum mroce_status status = mroce_conn_error(ch->conn);
+
+	return status != MROCE_OK ? status : ch->ended;
 }

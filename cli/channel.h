@@ -20,8 +20,9 @@
 struct channel {
 	struct mroce_conn *conn;
 	struct mroce_mr *mr;
-	uint32_t buffers, size; /* so many each direction, of so many bytes */
-	uint32_t tx_free;	/* a bit a buffer */
+	uint32_t buffers, size;	 /* so many each direction, of so many bytes */
+	uint32_t tx_free;	 /* a bit a buffer */
+	enum mroce_status ended; /* why, once a completion told that it has */
 };
 
 /* Posts the receives. buffers: 1 .. 32. On failure (-errno) nothing is left. */
@@ -46,5 +47,7 @@ static inline bool channel_owns(const struct mroce_completion *c)
 int channel_take(struct channel *ch, const struct mroce_completion *c, const void **msg,
 		 size_t *len);
 int channel_done(struct channel *ch, const struct mroce_completion *c);
+/* Why the connection ended, MROCE_OK if it has not. Completions may tell before the connection does. */
+enum mroce_status channel_error(const struct channel *ch);
 
 #endif

@@ -80,8 +80,9 @@ void link_connect_failed(const struct mroce *m, int err, const char *host, uint3
 
 	switch (-err) {
 	case ECONNREFUSED:
-		fail("%s: its mroced answers, but nobody listens on service %u. Start there: %s",
-		     host, service, listener);
+		fail("%s: its mroced answers, but nobody listens on service %u. Start there: %s "
+		     "--service %u",
+		     host, service, listener, service);
 		return;
 	case EBUSY:
 		fail("%s: service %u is busy (backlog full); try again, or see 'mroce show' there",

@@ -15,7 +15,9 @@
 #define IN_FLIGHT_MAX 6000
 /* More memory than this makes no test better, but the cache worse. */
 #define BUFFER_BYTES (64u << 20)
+/* A peak is measured over at least so long and so many messages. */
 #define PEAK_WINDOW_NS 20000000
+#define PEAK_MESSAGES 64
 /* Asking the daemon about more connections than this would take longer than the test. */
 #define REPAIRS_CONNS_MAX 64
 
@@ -31,7 +33,7 @@ static const char *host_of(const struct perf_client *c)
 
 static int broken(struct perf_client *c, int err)
 {
-	enum mroce_status status = mroce_conn_error(c->conn);
+	enum mroce_status status = channel_error(&c->channel);
 
 	if (err == -EPROTO || err == -EPROTONOSUPPORT)
 		fail("%s: the server there does not speak this perf protocol; is it 'mroce perf "
@@ -368,7 +370,8 @@ static void watch_peak(struct bandwidth *b)
 	uint64_t now = clock_ns();
 	double rate;
 
-	if (now - b->window_start < PEAK_WINDOW_NS)
+	if (now - b->window_start < PEAK_WINDOW_NS ||
+	    b->completed - b->window_completed < PEAK_MESSAGES)
 		return;
 	rate = (b->completed - b->window_completed) * 1e9 / (now - b->window_start);
 	if (rate > b->peak)
@@ -416,11 +419,12 @@ static int run_bandwidth(struct bandwidth *b)
 	b->start = b->window_start = clock_ns();
 	b->news = clock_seconds();
 	b->deadline = b->o->duration > 0 ? b->start + (uint64_t)(b->o->duration * 1e9) : 0;
-	do {
-		err = fill_all(b);
-		if (!err && b->completed < b->posted)
-			err = take(b);
-	} while (!err && b->completed < b->posted);
+	/* When nothing is out after filling, there is nothing more to send. */
+	while (!(err = fill_all(b)) && b->completed < b->posted) {
+		err = take(b);
+		if (err)
+			break;
+	}
 	return err;
 }
 

@@ -291,8 +291,10 @@ static int take_block(struct session *s, const struct mroce_completion *c)
 	uint32_t slot;
 	int err;
 
-	if (c->status != MROCE_OK)
+	if (c->status != MROCE_OK) {
+		s->channel.ended = c->status;
 		return -ENOTCONN;
+	}
 	if (s->state != SESSION_RUNNING || !c->has_imm || c->length > BLOCK_BYTES)
 		return -EPROTO;
 	err = block_number(s, c->imm, &block);
@@ -308,7 +310,7 @@ static int take_block(struct session *s, const struct mroce_completion *c)
 
 static const char *reason(const struct session *s, int err)
 {
-	enum mroce_status status = mroce_conn_error(s->conn);
+	enum mroce_status status = channel_error(&s->channel);
 
 	switch (-err) {
 	case EPROTO: return "it sent something that is not the file protocol";

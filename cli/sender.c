@@ -86,21 +86,18 @@ static int take_completion(struct sender *s, const struct mroce_completion *c)
 {
 	if (channel_owns(c))
 		return take_channel(s, c);
-	if (c->status != MROCE_OK)
-		return fail("%s: a write of %llu bytes failed: %s", s->host,
-			    (unsigned long long)c->length, link_status(c->status)),
-		       -EIO;
+	if (c->status != MROCE_OK) {
+		s->channel.ended = c->status;
+		return -ENOTCONN;
+	}
 	s->in_flight[c->id] = false;
 	return 0;
 }
 
 static int explain(struct sender *s, int err)
 {
-	enum mroce_status status = mroce_conn_error(s->conn);
+	enum mroce_status status = channel_error(&s->channel);
 
-	/* Already said. */
-	if (err == -EIO)
-		return err;
 	if (err == -EPROTO || err == -EPROTONOSUPPORT)
 		fail("%s: its 'mroce recv' %s", s->host,
 		     err == -EPROTO ? "sent something that is not the file protocol"

@@ -1,0 +1,78 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# mroce show, doctor and detach against running, stopped and killed daemons.
+# shellcheck source-path=SCRIPTDIR source=cli_lib.sh
+. "$(dirname "$0")/cli_lib.sh"
+
+json_keys()
+{
+	local text
+	text=$(on h1 show -j all) || return 1
+	[ "$(json 'sorted(d)' <<<"$text")" = \
+		"['config', 'connections', 'counters', 'daemon', 'paths', 'ports', 'streams']" ] ||
+		{ echo "$text"; return 1; }
+}
+
+connection_seen()
+{
+	local text id
+	spawn h2 perf -s --quiet
+	wait_until on h1 ping -c 1 10.1.0.2 || return 1
+	spawn h1 perf -D 50 10.1.0.2
+	wait_until sh -c "'$MROCE' --socket '$work/h1.sock' -j show conn | grep -q 0x" || return 1
+	id=$(on h1 -j show conn | json 'd["connections"][0]["id"]')
+	text=$(on h1 show path "$id") || return 1
+	echo "$text"
+	# A head line and a line for each of eight paths.
+	[ "$(wc -l <<<"$text")" = 9 ] && says "peer 10.1.0.2" on h1
+}
+
+doctor_line()	# status words arguments
+{
+	local status=$1 words=$2 text
+	shift 2
+	text=$(on h1 doctor "$@" 2>&1)
+	echo "$text"
+	grep "^$status" <<<"$text" | grep -qF -- "$words"
+}
+
+stale_socket()
+{
+	kill -9 "${daemon_pid[h1]}"
+	wait "${daemon_pid[h1]}" 2>/dev/null
+	ends_with 1 on h1 doctor && doctor_line FAIL "a socket left by one that ended"
+}
+
+detached()
+{
+	says "things removed" on h2 detach p1 || return 1
+	doctor_line_on_h2=$(on h2 doctor)
+	echo "$doctor_line_on_h2"
+	grep -q "^FAIL.*its XDP program is gone" <<<"$doctor_line_on_h2"
+}
+
+no_program()
+{
+	! nsenter --net="/run/netns/mr-$fabric-h1" ip link show p1 | grep -w "prog/xdp"
+}
+
+set_up 1
+check "summary" says "mroced" on h1
+check "a port" says "10.1.0.1" on h1 show port
+check "empty lists are said" says "no connections" on h1 show conn
+check "JSON has every part" json_keys
+check "dump: a line a counter" sh -c "[ \$('$MROCE' --socket '$work/h1.sock' show counters dump | grep -c '^counters	') -gt 20 ]"
+check "a connection with its paths" connection_seen
+check "unknown subject is misuse" ends_with 2 on h1 show nonsense
+check "unknown command is misuse" ends_with 2 on h1 nonsense
+check "every command explains itself" sh -c "for c in show send recv perf ping doctor detach; do '$MROCE' \$c --help | grep -q ^Usage: || exit 1; done"
+check "no daemon: said, with what to start" says "systemctl start mroced" "$MROCE" --socket "$work/none" show
+check "doctor is content with the port" doctor_line OK "XDP mode native"
+check "doctor knows an interface that is not there" doctor_line FAIL "no such interface" nope
+check "doctor sees a stale socket" stale_socket
+check "kill -9 left no program" wait_until no_program
+check "doctor sees what detach did" detached
+check "detach of what has nothing" says "0 things removed" on h1 detach p1
+check "detach of an unknown interface fails" ends_with 1 on h1 detach nope
+finish
