@@ -28,7 +28,7 @@ static void lane_retire(struct lane *l)
 
 		if (!m->tx_done || (must_be_received(l, m) && !m->rx_done))
 			break;
-		if (!opcode_is_send(m->opcode))
+		if (!opcode_is_send(m->opcode) && !l->memory->sum)
 			arena_scribble(l->memory, l->retired % l->p.window);
 		l->retired++;
 	}
@@ -48,7 +48,7 @@ static void check_arrived(struct lane *l, const struct msg *m, uint32_t seq, con
 	} else if (opcode_is_write(m->opcode)) {
 		a = l->memory;
 	} else {
-		if (m->rx_done)
+		if (m->rx_done || l->broken)
 			return; /* checked then, and the memory has another use by now */
 		a = l->recv;
 		slot = m->recv % l->p.recv_window;
@@ -145,10 +145,10 @@ static void check_receive(struct lane *l, struct msg *m, uint32_t seq, uint32_t 
 	      l->id, seq, (unsigned long long)c->length, (unsigned long long)m->len);
 	CHECK(s, c->opcode == opcode, "lane %u message %u: receive has opcode %u, expected %u",
 	      l->id, seq, c->opcode, opcode);
-	CHECK(s, c->has_imm == opcode_has_imm(m->opcode),
-	      "lane %u message %u: has_imm is %d", l->id, seq, c->has_imm);
-	CHECK(s, !c->has_imm || c->imm == m->imm,
-	      "lane %u message %u: imm %08x, sent was %08x", l->id, seq, c->imm, m->imm);
+	CHECK(s, c->has_imm == opcode_has_imm(m->opcode), "lane %u message %u: has_imm is %d",
+	      l->id, seq, c->has_imm);
+	CHECK(s, !c->has_imm || c->imm == m->imm, "lane %u message %u: imm %08x, sent was %08x",
+	      l->id, seq, c->imm, m->imm);
 	if (s->failed)
 		return;
 	check_arrived(l, m, seq, "its receiver's completion");
@@ -164,12 +164,15 @@ void lane_received(struct end *e, struct lane *l, uint32_t number, const struct 
 	struct msg *m;
 	char why[160];
 
-	if (lane_rx_end(l) != e || number != l->recv_done || number >= l->recv_posted) {
+	if (lane_rx_end(l) != e || number >= l->recv_posted || l->recv_seen[number] ||
+	    (number != l->recv_done && !l->broken)) {
 		sim_fail(s, "lane %u: receive %u completed %s (next is %u, posted are %u)", l->id,
-			 number, number < l->recv_done ? "twice" : "out of order", l->recv_done,
-			 l->recv_posted);
+			 number,
+			 number < l->recv_posted && l->recv_seen[number] ? "twice" : "out of order",
+			 l->recv_done, l->recv_posted);
 		return;
 	}
+	l->recv_seen[number] = true;
 	l->recv_done++;
 	l->last_rx_at = s->now;
 	if (l->broken || s->hostile) {
@@ -178,11 +181,13 @@ void lane_received(struct end *e, struct lane *l, uint32_t number, const struct 
 		return;
 	}
 	CHECK(s, arena_guards(l->recv, slot, why), "lane %u receive %u: %s", l->id, number, why);
+	m = received_by(l, number, &seq);
 	if (ended_status(l->pair, c->status)) {
+		if (m)
+			m->rx_done = true;
 		arena_scribble(l->recv, slot);
 		return;
 	}
-	m = received_by(l, number, &seq);
 	if (!m) {
 		sim_fail(s, "lane %u: receive %u completed %s, but nothing was sent", l->id, number,
 			 status_text(c->status));

@@ -43,7 +43,8 @@ struct lane *lane_new(struct pair *p, const struct lane_params *params)
 		l->p.recv_window = l->p.window;
 	l->msgs = calloc(params->count, sizeof(*l->msgs));
 	l->by_recv = calloc(params->count, sizeof(*l->by_recv));
-	if (!l->msgs || !l->by_recv)
+	l->recv_seen = calloc(4 * params->count + 2, sizeof(*l->recv_seen));
+	if (!l->msgs || !l->by_recv || !l->recv_seen)
 		abort();
 	for (uint32_t i = 0; i < params->count; i++)
 		msg_make(l, &l->msgs[i]);
@@ -72,6 +73,7 @@ void lane_free(struct lane *l)
 	arena_free(l->forbidden);
 	free(l->msgs);
 	free(l->by_recv);
+	free(l->recv_seen);
 	free(l);
 }
 
@@ -163,7 +165,8 @@ static bool prepare(struct lane *l, uint32_t seq)
 	uint32_t slot = seq % l->p.window;
 	char why[160];
 
-	arena_fill(src, slot, m->pattern, m->len);
+	if (!src->sum)
+		arena_fill(src, slot, m->pattern, m->len);
 	if (opcode_is_send(m->opcode))
 		dst = l->p.mode == ARENA_VIRTUAL ? l->recv : NULL;
 	if (!dst)
@@ -187,16 +190,18 @@ static bool post_message(struct lane *l)
 		return false;
 	l->prepared = true;
 	request(l, seq, &wr);
+	l->msgs[seq].posted_at = l->s->now;
+	l->prepared = false;
+	l->posted++; /* before: it may complete within the call */
 	err = engine_post(lane_tx_end(l)->conn, &wr, l->s->now);
 	if (err) {
+		l->prepared = true;
+		l->posted--;
 		CHECK(l->s, err == -EAGAIN, "engine_post(lane %u, message %u): %s", l->id, seq,
 		      strerror(-err));
 		l->refused++;
 		return false;
 	}
-	l->prepared = false;
-	l->msgs[seq].posted_at = l->s->now;
-	l->posted++;
 	l->next_post = l->s->now + l->p.interval;
 	return true;
 }
@@ -243,13 +248,14 @@ static bool post_recv(struct lane *l)
 			 why);
 		return false;
 	}
+	l->recv_posted++;
 	err = engine_post(lane_rx_end(l)->conn, &wr, l->s->now);
 	if (err) {
+		l->recv_posted--;
 		CHECK(l->s, err == -EAGAIN, "engine_post(lane %u, receive %u): %s", l->id,
 		      l->recv_posted, strerror(-err));
 		return false;
 	}
-	l->recv_posted++;
 	return true;
 }
 

@@ -11,6 +11,9 @@
 #include "core/crc.h"
 #include "sim.h"
 
+/* More than any scenario needs. */
+#define PACKETS_MAX 2000000u
+
 /* ---- packets ---- */
 
 struct frame *frame_new(struct sim *s, uint32_t room)
@@ -261,6 +264,7 @@ void net_inject(struct sim *s, struct frame *p)
 	uint64_t at, delay = 0;
 
 	s->packets++;
+	CHECK(s, s->packets < PACKETS_MAX, "a storm: %u packets and no end", PACKETS_MAX);
 	if (type < MROCE_TYPE_MAX)
 		s->sent[type]++;
 	if (from->down.down) { /* a dead plane is dead in both directions */

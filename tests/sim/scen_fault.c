@@ -15,6 +15,11 @@ static uint64_t deaths(const struct sim *s)
 	return sum.deaths;
 }
 
+static bool any_death(struct sim *s)
+{
+	return deaths(s) > 0;
+}
+
 static void start(struct sim *s)
 {
 	world_build(s);
@@ -154,8 +159,8 @@ static void black_hole(struct sim *s)
 	world_wait(s, 3 * MS);
 	trace_text(s, TR_EVENT, 0, "spine 1 is a black hole from now on");
 	s->spine_down[0][1] = true;
+	world_wait_for(s, 5 * SEC, any_death, "a path to be declared dead");
 	world_wait_for(s, 10 * SEC, all_paths_up, "all paths to have found another spine");
-	CHECK(s, deaths(s), "no path was declared dead in a black hole");
 	finish(s);
 }
 
@@ -277,6 +282,10 @@ static void region_removed(struct sim *s)
 		CHECK(s, !s->failed && l->posted < l->p.count, "all was posted already");
 		if (i % 4 < 2 && l->recv)
 			arena_remove(l->recv, l->pair);
+	}
+	if (s->lanes[0]->recv) { /* sends will never meet a receive again */
+		world_wait(s, 200 * MS);
+		pair_close(s->pairs[0], 0, MROCE_CLOSE_NORMAL);
 	}
 	world_wait_lanes(s);
 	world_wait(s, 100 * MS);
@@ -458,11 +467,11 @@ static void counters_wrap(struct sim *s)
 const struct scenario fault_scenarios[] = {
 	{ "plane_down",
 	  "one plane of four dies without a word and comes back",
-	  { .planes = 4, .count = 3000, .rate_mbps = 1000, .max = 30000 },
+	  { .planes = 4, .count = 2000, .rate_mbps = 100, .max = 30000 },
 	  plane_down },
 	{ "link_down",
 	  "a link goes down, and the host knows",
-	  { .planes = 4, .count = 2000, .rate_mbps = 1000, .max = 30000 },
+	  { .planes = 4, .count = 2000, .rate_mbps = 100, .max = 30000 },
 	  link_down },
 	{ "link_flapping",
 	  "links of both hosts up and down",
@@ -474,19 +483,19 @@ const struct scenario fault_scenarios[] = {
 	  plane_flapping },
 	{ "last_plane",
 	  "three of four planes die for good",
-	  { .planes = 4, .count = 1000, .rate_mbps = 1000 },
+	  { .planes = 4, .count = 1000, .rate_mbps = 100 },
 	  last_plane },
 	{ "black_hole",
 	  "one of four spines swallows everything",
-	  { .spines = 4, .count = 1000, .rate_mbps = 1000 },
+	  { .spines = 4, .count = 1000, .rate_mbps = 100 },
 	  black_hole },
 	{ "one_way_hole",
 	  "one of four spines works in one direction only",
-	  { .spines = 4, .count = 600, .rate_mbps = 1000 },
+	  { .spines = 4, .count = 600, .rate_mbps = 100 },
 	  one_way_hole },
 	{ "unequal_planes",
 	  "one slow, one far, one lossy plane of four",
-	  { .planes = 4, .count = 400, .rate_mbps = 1000 },
+	  { .planes = 4, .count = 400, .rate_mbps = 300 },
 	  unequal_planes },
 	{ "ring_tiny",
 	  "receive rings of four frames",

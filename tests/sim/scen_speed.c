@@ -313,7 +313,7 @@ const struct scenario speed_scenarios[] = {
 	  planes_scale },
 	{ "few_spurious",
 	  "repairs in vain at 1 % loss: at most 1 %",
-	  { BULK(24), .planes = 4, .imp.loss = PERCENT },
+	  { BULK(64), .planes = 4, .imp.loss = PERCENT },
 	  few_spurious },
 	{ "few_spurious_fast",
 	  "the same at 10 Gbit/s with small messages",

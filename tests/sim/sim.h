@@ -301,6 +301,7 @@ struct lane {
 	struct msg *msgs;
 	uint32_t posted, tx_done, retired, need_recv;
 	uint32_t *by_recv; /* which message takes a receive */
+	bool *recv_seen;   /* receives that have completed */
 	uint32_t recv_posted, recv_done, refused;
 	bool finished, prepared;
 	bool spoiled;	 /* the connection ended: its memory may hold half of a message */
