@@ -84,9 +84,12 @@ static __always_inline int sequenced(struct xdp_md *ctx, const struct packet *p,
 /* Copies the headers from data + by down to data. What lies between is larger than a header. */
 static __always_inline void move_headers(void *data, void *end, __u32 by)
 {
-	__u64 *to = data, *from = data + by;
+	__u64 *to = data, *from;
 
-	KEEP_POINTER(from);
+	KEEP_VALUE(by);
+	by &= 127; /* resize() has seen to it; older verifiers would lose the bound on the way here */
+	from = data + by;
+	KEEP_VALUE(from);
 	if ((void *)(from + MOVED_WORDS) > end || (void *)(to + MOVED_WORDS) > end)
 		return;
 #pragma clang loop unroll(full)
@@ -123,7 +126,7 @@ static __always_inline struct mroce_hdr *turn(void *data, void *end, const struc
 	void *l3 = data + p->l3;
 	struct udphdr *udp;
 
-	KEEP_POINTER(l3);
+	KEEP_VALUE(l3);
 	udp = l3 + reply_ip_len(p);
 	if ((void *)udp + udp_len > end)
 		return NULL;

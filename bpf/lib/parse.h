@@ -60,7 +60,7 @@ struct packet {
  * Keeps the compiler from deriving a pointer a second time from the same offset: the verifier takes
  * the two for different places, and a bounds check of one says nothing about the other.
  */
-#define KEEP_POINTER(p) asm volatile("" : "+r"(p))
+#define KEEP_VALUE(v) asm volatile("" : "+r"(v))
 
 enum parse_result {
 	PARSE_OK = 0,
@@ -163,7 +163,7 @@ static __always_inline int parse_header(void *data, void *end, __u32 frame_len, 
 	struct mroce_hdr *h;
 	__u32 udp_len;
 
-	KEEP_POINTER(udp);
+	KEEP_VALUE(udp);
 	h = (void *)(udp + 1);
 	if ((void *)(udp + 1) > end)
 		return PARSE_OTHER;

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # The object attaches with iproute2, and bpftool shows its maps by name and field.
+# shellcheck disable=SC2317 # functions are called by check
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 ns=mrbpf-link-$$
