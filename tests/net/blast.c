@@ -7,14 +7,18 @@
  *	blast recv IF...                 post receives, check what arrives
  *	blast send PEER IF...            send numbered messages
  *	blast detach IF                  portset_detach()
+ *	blast attached IF                what programs the interface has, in words
  *
  * Options: -m MEGABYTES  -r RING  -u UDPPORT  -n (no NACKs)  -g (allow generic)  -A (adopt nothing)
  *	    -t SECONDS (give up)  -p PATHS
  * Commands of hold: show, counters, work (run the loop for 200 ms), quit (and end of file).
  */
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
 #include <errno.h>
 #include <getopt.h>
 #include <jansson.h>
+#include <net/if.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -270,6 +274,25 @@ static int hold(struct blast *b)
 	return 0;
 }
 
+/* bpftool of Debian 12 does not know TCX: numbers as in Linux 6.6. */
+static int attached(const char *interface)
+{
+	static const struct {
+		int type;
+		const char *name;
+	} tcx[] = { { 46, "tcx-ingress" }, { 47, "tcx-egress" } };
+	uint32_t ifindex = if_nametoindex(interface), id = 0, n, flags;
+
+	if (bpf_xdp_query_id((int)ifindex, 0, &id) == 0 && id)
+		printf("xdp\n");
+	for (int i = 0; i < 2; i++) {
+		n = 0;
+		if (bpf_prog_query((int)ifindex, tcx[i].type, 0, &flags, NULL, &n) == 0 && n)
+			printf("%s\n", tcx[i].name);
+	}
+	return 0;
+}
+
 /* ---- start ---- */
 
 static int make_engine(struct blast *b, uint32_t paths)
@@ -349,6 +372,8 @@ int main(int argc, char **argv)
 		printf("removed=%d\n", removed);
 		return removed < 0;
 	}
+	if (strcmp(mode, "attached") == 0)
+		return attached(argv[optind]);
 	if (strcmp(mode, "send") == 0 && ip_parse(argv[optind++], &peer))
 		return 2;
 	for (int i = 0; i < MROCE_MAX_PORTS && optind < argc; i++)

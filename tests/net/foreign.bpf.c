@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Somebody else's XDP program. */
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+SEC("xdp")
+int foreign_pass(struct xdp_md *ctx)
+{
+	(void)ctx;
+	return XDP_PASS;
+}
+
+char _license[] SEC("license") = "GPL";
