@@ -386,8 +386,9 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	err = run(&b, mode, &peer, now_ns() + seconds * 1000000000ull);
-	portset_close(&b.ports);
+	/* The engine closes its entries in the ports' tables, so it goes first. */
 	engine_free(&b.engine);
+	portset_close(&b.ports);
 	free(b.memory);
 	return err;
 }
