@@ -308,6 +308,8 @@ static void process(struct path *p, const struct ack *a)
 		p->nudges = 0;
 	}
 	path_advance(p);
+	if (!p->unplaced)
+		p->first_unpolled = 0; /* there is nothing to ask about */
 	control_window(p, a, &n, in_flight, rtt);
 	path_arm(p);
 	if (letter_waiting(p->conn))

@@ -719,6 +719,26 @@ START_TEST(port__full_for_a_while)
 }
 END_TEST
 
+/* A lone small message costs one packet there and one back. */
+START_TEST(latency__two_packets_per_message)
+{
+	struct world w = world_new(NULL, 2, 1000);
+	uint64_t before, start;
+
+	pair_run(w.p, 10000000, NULL);
+	before = w.p->packets;
+	start = w.p->now;
+	for (uint32_t i = 0; i < 100; i++) {
+		pair_post(w.p, 0, MROCE_WR_WRITE, 0, i, w.key[0], w.mem[0], 64, w.mem[1], w.key[1], 0);
+		pair_wait(w.p, 0, i + 1);
+	}
+	ck_assert_uint_le(w.p->packets - before, 100 * 2 + 20);
+	ck_assert_uint_le(w.p->now - start, 100 * (2 * w.p->delay_ns + 1000));
+	check_quiet(&w);
+	world_free(&w);
+}
+END_TEST
+
 /* A long message needs more chunks than may be outstanding at once. */
 START_TEST(write__beyond_the_chunk_span)
 {
@@ -774,6 +794,7 @@ static Suite *engine_suite(void)
 	tcase_add_loop_test(t, send__many_in_order, 0, 4);
 	tcase_add_loop_test(t, read__loss, 0, 4);
 	tcase_add_test(t, write_imm__takes_a_receive);
+	tcase_add_test(t, latency__two_packets_per_message);
 	tcase_add_test(t, write__beyond_the_chunk_span);
 	suite_add_tcase(s, t);
 	t = tcase_create("errors");
