@@ -40,6 +40,7 @@ int sink_open(struct sink *s, const char *folder, enum fp_digest_kind kind,
 	s->root = s->parent = root;
 	s->fd = -1;
 	s->kind = kind;
+	s->can_unnamed = !access("/proc/self/fd", X_OK);
 	s->on_failed = on_failed;
 	s->ctx = ctx;
 	return 0;
@@ -171,7 +172,24 @@ static void remove_temp(struct sink *s)
 		return;
 	close(s->fd);
 	s->fd = -1;
-	unlinkat(s->parent, s->temp, 0);
+	if (s->named)
+		unlinkat(s->parent, s->temp, 0);
+}
+
+/* A file without a name vanishes with us, however we end. */
+static int open_temp(struct sink *s)
+{
+	int fd = -1;
+
+	s->named = false;
+	if (s->can_unnamed)
+		fd = openat(s->parent, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		return fd;
+	s->named = true;
+	new_temp_name(s);
+	return openat(s->parent, s->temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+		      0600);
 }
 
 static void take_file(struct sink *s, const struct fp_rec *rec)
@@ -185,9 +203,7 @@ static void take_file(struct sink *s, const struct fp_rec *rec)
 	digest_start(&s->digest, s->kind);
 	if (!accept_path(s, rec->path))
 		return;
-	new_temp_name(s);
-	s->fd = openat(s->parent, s->temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-		       0600);
+	s->fd = open_temp(s);
 	if (s->fd < 0)
 		failed(s, rec->path, errno, NULL);
 }
@@ -242,23 +258,44 @@ static const char *verify(struct sink *s, const struct fp_rec *rec, int *err)
 	return NULL;
 }
 
+/* Gives the unnamed file the name itself if it is free, otherwise a temporary one to be renamed. */
+static int give_name(struct sink *s, const char *name)
+{
+	char fd_path[40];
+
+	snprintf(fd_path, sizeof(fd_path), "/proc/self/fd/%d", s->fd);
+	if (!linkat(AT_FDCWD, fd_path, s->parent, name, AT_SYMLINK_FOLLOW))
+		return 0;
+	if (errno != EEXIST)
+		return errno;
+	new_temp_name(s);
+	if (linkat(AT_FDCWD, fd_path, s->parent, s->temp, AT_SYMLINK_FOLLOW))
+		return errno;
+	s->named = true;
+	return 0;
+}
+
 static int publish(struct sink *s)
 {
 	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, { s->mtime, s->mtime_ns } };
 	const char *slash = strrchr(s->path, '/');
-	int fd = s->fd;
+	const char *name = slash ? slash + 1 : s->path;
+	int err;
 
-	if (fchmod(fd, s->mode) || futimens(fd, times))
+	if (fchmod(s->fd, s->mode) || futimens(s->fd, times))
 		return errno;
-	/* Some file systems tell only now that a write failed. */
-	s->fd = -1;
-	if (close(fd) || renameat(s->parent, s->temp, s->parent, slash ? slash + 1 : s->path)) {
-		int err = errno;
-
-		unlinkat(s->parent, s->temp, 0);
+	err = s->named ? 0 : give_name(s, name);
+	if (err)
 		return err;
-	}
-	return 0;
+	if (s->named && renameat(s->parent, s->temp, s->parent, name))
+		return errno;
+	s->named = false;
+	/* Some file systems tell only now that a write failed. */
+	err = close(s->fd) ? errno : 0;
+	s->fd = -1;
+	if (err)
+		unlinkat(s->parent, name, 0);
+	return err;
 }
 
 static void take_end(struct sink *s, const struct fp_rec *rec)

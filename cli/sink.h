@@ -2,8 +2,8 @@
 /*
  * sink.h: turns the records of a sender into files below one folder. Knows nothing of the network.
  *
- * Every file is written under a temporary name (.mroce-*.part) in its own folder, and renamed over its
- * final name once its length and digest are right. Names are checked by safepath.h, and no symbolic
+ * Every file is written without a name where the file system can do that, otherwise under a temporary one
+ * (.mroce-*.part) in its own folder, and gets its final name once its length and digest are right. Names are checked by safepath.h, and no symbolic
  * link below the folder is ever followed. Set-uid, set-gid and sticky bits are not kept.
  */
 #ifndef CLI_SINK_H
@@ -24,6 +24,8 @@ struct sink {
 
 	int fd; /* the file that is being written; -1: none, or its data is thrown away */
 	bool in_file;
+	bool can_unnamed; /* O_TMPFILE may be tried: /proc is there to link such a file */
+	bool named;	  /* fd has the name temp */
 	char temp[40];
 	char path[SAFEPATH_MAX + 1];
 	uint32_t mode, mtime_ns;

@@ -57,6 +57,40 @@ no_program()
 	! nsenter --net="/run/netns/mr-$fabric-h1" ip link show p1 | grep -w "prog/xdp"
 }
 
+# Every option a program has, it explains in its page.
+documented()	# page program arguments
+{
+	local page=docs/man/$1 option status=0
+	shift
+	while read -r option; do
+		grep -qF -- "*$option*" "$page" || { echo "$page does not name $option"; status=1; }
+	done < <("$@" --help | sed -nE 's/^  (-.,|  ) +(--[a-z0-9-]+).*/\2/p')
+	return $status
+}
+
+all_documented()
+{
+	local command status=0
+	for command in show send recv perf ping doctor detach; do
+		documented "mroce-$command.1.scd" "$MROCE" $command || status=1
+	done
+	documented mroce.1.scd "$MROCE" && documented mroced.8.scd "$MROCED" && return $status
+}
+
+completes()	# expected word...
+{
+	local expected=$1
+	shift
+	# shellcheck source=/dev/null
+	. cli/mroce.bash-completion
+	COMP_WORDS=("$MROCE" "$@")
+	# shellcheck disable=SC2034
+	COMP_CWORD=$#
+	_mroce
+	echo "${COMPREPLY[*]}"
+	[ "${COMPREPLY[*]}" = "$expected" ]
+}
+
 set_up 1
 check "summary" says "mroced" on h1
 check "a port" says "10.1.0.1" on h1 show port
@@ -67,6 +101,10 @@ check "a connection with its paths" connection_seen
 check "unknown subject is misuse" ends_with 2 on h1 show nonsense
 check "unknown command is misuse" ends_with 2 on h1 nonsense
 check "every command explains itself" sh -c "for c in show send recv perf ping doctor detach; do '$MROCE' \$c --help | grep -q ^Usage: || exit 1; done"
+check "every option is in its man page" all_documented
+check "completion of commands" completes "show send" s
+check "completion of options" completes "--tx-depth --timeout" perf --t
+check "completion behind --socket" completes "port path" --socket /x show p
 check "no daemon: said, with what to start" says "systemctl start mroced" "$MROCE" --socket "$work/none" show
 check "doctor is content with the port" doctor_line OK "XDP mode native"
 check "doctor knows an interface that is not there" doctor_line FAIL "no such interface" nope

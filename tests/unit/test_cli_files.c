@@ -513,7 +513,16 @@ START_TEST(sink__unfinished_file_is_removed)
 {
 	ck_assert_int_eq(take(FP_FILE, "f"), 0);
 	take_data("half");
+	ck_assert_int_ne(access(below("f"), F_OK), 0);
+	sink_close(&sink);
+	ck_assert_int_eq(count_entries(), 0);
+	/* The same where files cannot be without a name. */
+	ck_assert_int_eq(sink_open(&sink, root, FP_CRC64, on_failed, NULL), 0);
+	sink.can_unnamed = false;
+	ck_assert_int_eq(take(FP_FILE, "f"), 0);
+	take_data("half");
 	ck_assert_int_eq(count_entries(), 1);
+	ck_assert_int_ne(access(below("f"), F_OK), 0);
 	sink_close(&sink);
 	ck_assert_int_eq(count_entries(), 0);
 	ck_assert_int_eq(sink_open(&sink, root, FP_CRC64, on_failed, NULL), 0);
@@ -695,6 +704,13 @@ START_TEST(perf__patterns_notice_every_byte)
 }
 END_TEST
 
+/* Runs the tests of the sink again with temporary names. */
+static void named_setup(void)
+{
+	sink_setup();
+	sink.can_unnamed = false;
+}
+
 static void add_name_tests(TCase *tcase)
 {
 	tcase_add_test(tcase, safepath__good_names);
@@ -718,9 +734,9 @@ static void add_wire_tests(TCase *tcase)
 	tcase_add_test(tcase, perf__patterns_notice_every_byte);
 }
 
-static void add_sink_tests(TCase *tcase)
+static void add_sink_tests(TCase *tcase, SFun setup)
 {
-	tcase_add_checked_fixture(tcase, sink_setup, sink_teardown);
+	tcase_add_checked_fixture(tcase, setup, sink_teardown);
 	tcase_add_test(tcase, sink__keeps_contents_mode_and_time);
 	tcase_add_test(tcase, sink__set_uid_is_not_kept);
 	tcase_add_test(tcase, sink__replaces_only_when_verified);
@@ -738,13 +754,16 @@ static Suite *cli_files_suite(void)
 	TCase *names = tcase_create("names");
 	TCase *wire = tcase_create("wire");
 	TCase *files = tcase_create("sink");
+	TCase *named = tcase_create("sink_named");
 
 	add_name_tests(names);
 	add_wire_tests(wire);
-	add_sink_tests(files);
+	add_sink_tests(files, sink_setup);
+	add_sink_tests(named, named_setup);
 	suite_add_tcase(suite, names);
 	suite_add_tcase(suite, wire);
 	suite_add_tcase(suite, files);
+	suite_add_tcase(suite, named);
 	return suite;
 }
 
