@@ -25,6 +25,7 @@ struct slot {
 	struct conn *conn; /* NULL once ended */
 	uint32_t handle;
 	enum slot_state state;
+	uint8_t ended;	   /* SLOT_ENDED: enum mroce_status */
 	uint32_t request;  /* SLOT_CONNECTING: id of the question */
 	uint64_t deadline; /* SLOT_CONNECTING: UINT64_MAX: as the engine likes */
 };

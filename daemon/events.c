@@ -102,6 +102,7 @@ static void on_ended(struct daemon *d, struct conn *conn, int code)
 	msg.id = s->client->cq_tail;
 	s->conn = NULL;
 	s->state = SLOT_ENDED;
+	s->ended = (uint8_t)code;
 	client_send_event(s->client, &msg);
 }
 

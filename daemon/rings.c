@@ -137,6 +137,12 @@ static void complete_here(struct client *c, const struct abi_sqe *e, enum mroce_
 	client_complete(c, e->handle, &done);
 }
 
+/* Posted to a connection that has ended, or that the application has closed meanwhile. */
+static enum mroce_status status_of_end(const struct slot *s)
+{
+	return s && s->state == SLOT_ENDED ? (enum mroce_status)s->ended : MROCE_E_FLUSHED;
+}
+
 /* False: no record free in the engine, come back later. */
 static bool submit_one(struct client *c, const struct abi_sqe *e)
 {
@@ -149,7 +155,7 @@ static bool submit_one(struct client *c, const struct abi_sqe *e)
 	c->owed++;
 	/* SLOT_WAITING too: the ring is faster than the message that says the connection was taken. */
 	if (!s || !s->conn || s->state == SLOT_CONNECTING) {
-		complete_here(c, e, MROCE_E_FLUSHED);
+		complete_here(c, e, status_of_end(s));
 		return true;
 	}
 	err = engine_post(s->conn, &wr, c->d->now);

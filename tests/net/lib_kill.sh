@@ -16,7 +16,20 @@ server_up() {
 	wait_until said server ready || { cat "$work/server" "$work/mroced.b"; return 1; }
 }
 
+alive() {	# name
+	[[ -n ${daemon[$1]:-} ]] && kill -0 "${daemon[$1]}" 2>/dev/null
+}
+
+# Also after a test that failed half way, so that the next one tells its own story.
+all_up() {
+	alive load && app_kill load
+	alive a || mroced_up a || return 1
+	alive b || mroced_up b || return 1
+	alive server || server_up
+}
+
 load_up() {
+	all_up || return 1
 	app load "$peer" load "$work/a.sock" 10.77.0.2
 	wait_until said load running || { cat "$work/load" "$work/server" "$work/mroced.a"; return 1; }
 }
@@ -49,8 +62,7 @@ server_killed() {
 	random_moment
 	app_kill server
 	told load "ended the peer" || return 1
-	nothing_wrong || return 1
-	server_up
+	nothing_wrong
 }
 
 far_daemon_killed() {
@@ -60,9 +72,7 @@ far_daemon_killed() {
 	told load "ended the peer" || return 1
 	told server "daemon gone" || return 1
 	nothing_wrong || return 1
-	bare b || return 1
-	mroced_up b || return 1
-	server_up
+	bare b
 }
 
 near_daemon_killed() {
@@ -74,8 +84,7 @@ near_daemon_killed() {
 	told load "ended the local mroced is gone" || return 1
 	wait_until said_times server "guest ended" $((before + 1)) || { cat "$work/server"; return 1; }
 	nothing_wrong || return 1
-	bare a || return 1
-	mroced_up a
+	bare a
 }
 
 both_daemons_killed() {
@@ -85,9 +94,7 @@ both_daemons_killed() {
 	mroced_kill b
 	told load "ended the local mroced is gone" || return 1
 	told server "daemon gone" || return 1
-	bare a || return 1
-	bare b || return 1
-	mroced_up a && mroced_up b && server_up
+	bare a && bare b
 }
 
 far_daemon_stopped() {
@@ -95,8 +102,7 @@ far_daemon_stopped() {
 	random_moment
 	mroced_stop b || return 1
 	told load "ended the peer" || return 1
-	bare b || return 1
-	mroced_up b && server_up
+	bare b
 }
 
 # What the daemon keeps for a dead application.
@@ -113,9 +119,6 @@ nothing_kept() {	# a|b
 }
 
 net_up
-mroced_up a || finish
-mroced_up b || finish
-server_up || finish
 for ((round = 1; round <= ROUNDS; round++)); do
 	check "round $round: client killed, server is told" client_killed
 	check "round $round: server killed, client is told" server_killed
@@ -124,7 +127,7 @@ for ((round = 1; round <= ROUNDS; round++)); do
 	check "round $round: both daemons killed" both_daemons_killed
 	check "round $round: far daemon stopped, client is told" far_daemon_stopped
 done
-app_kill load
+check "all start again" all_up
 app_kill server
 if [[ -x $build/mroce ]]; then
 	check "daemon a keeps nothing of the dead" wait_until nothing_kept a 0
