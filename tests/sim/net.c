@@ -193,7 +193,7 @@ static const char *why_lost(struct sim *s, struct link *l, const struct frame *p
 		return "burst";
 	if (rng_ppm(&s->net_rng, imp->loss))
 		return "loss";
-	if (imp->types >> type & 1 && rng_ppm(&s->net_rng, imp->type_loss))
+	if (type < 32 && imp->types >> type & 1 && rng_ppm(&s->net_rng, imp->type_loss))
 		return "loss of its type";
 	return NULL;
 }
@@ -212,9 +212,10 @@ static void corrupt(struct sim *s, struct frame *p)
 static void deliver(struct sim *s, struct link *l, struct frame *p)
 {
 	uint64_t at = link_departure(s, l, p);
+	const char *why = at == NEVER ? "queue full" : why_lost(s, l, p);
 
-	if (at == NEVER) {
-		lose(s, l, p, "queue full");
+	if (why) {
+		lose(s, l, p, why);
 		return;
 	}
 	at += l->delay;
@@ -223,18 +224,13 @@ static void deliver(struct sim *s, struct link *l, struct frame *p)
 	sim_at(s, at, arrive, p, 0);
 }
 
-/* After the spine, before the downlink's queue. */
+/* After the spine. What gets lost has used its share of the downlink before. */
 static void downlink(struct sim *s, void *a, uint64_t b)
 {
 	struct frame *p = a;
 	struct link *l = &s->hosts[p->to_host]->ports[p->to_port].down;
-	const char *why = why_lost(s, l, p);
 
 	(void)b;
-	if (why) {
-		lose(s, l, p, why);
-		return;
-	}
 	if (rng_ppm(&s->net_rng, l->imp.dup))
 		deliver(s, l, frame_copy(s, p));
 	if (rng_ppm(&s->net_rng, l->imp.corrupt))

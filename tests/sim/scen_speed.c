@@ -282,7 +282,7 @@ static void incast(struct sim *s)
 	.one_way = true, .lanes = 2, .mtu = 3498, .rate_mbps = 1000
 
 const struct scenario speed_scenarios[] = {
-	{ "full_rate", "four planes of 1 Gbit/s are full", { BULK(16), .planes = 4 }, full_rate },
+	{ "full_rate", "four planes of 1 Gbit/s are full", { BULK(48), .planes = 4 }, full_rate },
 	{ "full_rate_10g",
 	  "one plane of 10 Gbit/s is full",
 	  { .kinds = WRITES,
@@ -294,10 +294,10 @@ const struct scenario speed_scenarios[] = {
 	    .lanes = 2,
 	    .mtu = 3498 },
 	  full_rate },
-	{ "kept_1", "goodput kept at 1 % loss", { BULK(16), .planes = 4 }, kept_1 },
-	{ "kept_10", "goodput kept at 10 % loss", { BULK(16), .planes = 4 }, kept_10 },
-	{ "kept_bursts", "goodput kept with bursts", { BULK(16), .planes = 4 }, kept_bursts },
-	{ "kept_acks", "goodput kept when ACKs are lost", { BULK(16), .planes = 4 }, kept_acks },
+	{ "kept_1", "goodput kept at 1 % loss", { BULK(48), .planes = 4 }, kept_1 },
+	{ "kept_10", "goodput kept at 10 % loss", { BULK(48), .planes = 4 }, kept_10 },
+	{ "kept_bursts", "goodput kept with bursts", { BULK(48), .planes = 4 }, kept_bursts },
+	{ "kept_acks", "goodput kept when ACKs are lost", { BULK(48), .planes = 4 }, kept_acks },
 	{ "planes_scale",
 	  "goodput grows with the planes",
 	  { .kinds = WRITES,
