@@ -234,7 +234,7 @@ static void heard(struct path *p, const struct ack *a)
 	p->last_heard = p->conn->e->now;
 	p->unanswered = 0;
 	p->rto_count = 0;
-	p->grace = false;
+	p->grace = p->suspect = false;
 	if (p->dead && a->epoch == p->epoch)
 		revive(p);
 }

@@ -237,6 +237,7 @@ struct path {
 	uint32_t nudges;
 	bool urgent;  /* the last packet asked the peer's daemon to acknowledge */
 	bool spoken;  /* its first packet has been asked about */
+	bool suspect; /* owes an answer while others hear the peer */
 	bool grace;   /* an RTO was put off because we were late ourselves */
 	/* what ACKs said last */
 	uint32_t acked_rx_bytes, acked_ce_bytes;

@@ -12,11 +12,18 @@
 #define RTO_MAX (1 * SEC)
 #define POLL_PACKETS 16
 #define POLL_MIN (50 * USEC)
+#define POLL_MAX (200 * USEC)
+#define DAEMON_TIME (200 * USEC)
 /* Asking about letters that were seen and not yet placed: the peer's daemon is busy. */
 #define PTO_MAX (20 * MSEC)
 #define PROBE_FIRST (1 * MSEC)
 #define PROBE_MAX (1 * SEC)
 #define PROBES_PER_ROUTE 3
+/*
+ * A path that does not answer while others hear the peer gets no new letters after a PTO; its letters move to
+ * others at the first RTO; it is dead at the third in a row.
+ */
+#define MOVE_RTOS 1
 #define DEATH_RTOS 3
 #define LINEAR_RTOS 3
 /* A letter to wake the peer's daemon, if nothing was placed for so long (doubling). */
@@ -50,14 +57,24 @@ static uint64_t srtt_of(const struct path *p)
 	return p->srtt ? p->srtt : SRTT_INITIAL;
 }
 
+/* An answer to a POLL that has not come by then is late. */
 static uint64_t pto_of(const struct path *p)
 {
-	return max_u64(2 * srtt_of(p), p->conn->e->cfg.pto_min_ns);
+	uint64_t wait = p->srtt ? p->srtt + 2 * p->rttvar : 2 * SRTT_INITIAL;
+
+	return max_u64(wait, p->conn->e->cfg.pto_min_ns);
+}
+
+/* An ACK of the peer's daemon that was asked for; the queue that srtt contains may be gone by now. */
+static uint64_t daemon_ack_wait(const struct path *p)
+{
+	return min_u64(pto_of(p), 2 * p->min_rtt + DAEMON_TIME);
 }
 
 uint64_t path_rto(const struct path *p)
 {
-	uint64_t base = p->srtt ? p->srtt + 4 * p->rttvar : RTO_INITIAL;
+	/* Time for two questions at least. */
+	uint64_t base = p->srtt ? max_u64(2 * pto_of(p), p->srtt + 4 * p->rttvar) : RTO_INITIAL;
 	uint32_t doublings = p->rto_count < LINEAR_RTOS ? 0 : p->rto_count - LINEAR_RTOS + 1;
 
 	base = max_u64(base, p->conn->e->cfg.rto_min_ns);
@@ -71,12 +88,12 @@ static uint64_t poll_due(const struct path *p)
 	uint64_t wait;
 
 	if (p->first_unpolled) {
-		wait = p->urgent ? pto_of(p) : max_u64(srtt_of(p) / 4, POLL_MIN);
-		return p->first_unpolled + wait;
+		wait = min_u64(max_u64(srtt_of(p) / 4, POLL_MIN), POLL_MAX);
+		return p->first_unpolled + (p->urgent ? daemon_ack_wait(p) : wait);
 	}
 	if (!p->unplaced)
 		return TIMER_NEVER;
-	wait = pto_of(p) << (p->poll_backoff > 10 ? 10 : p->poll_backoff);
+	wait = pto_of(p) << (p->poll_backoff > 10 ? 10 : p->poll_backoff ? p->poll_backoff - 1 : 0);
 	return p->last_poll + min_u64(wait, max_u64(PTO_MAX, pto_of(p)));
 }
 
@@ -399,13 +416,15 @@ static void path_timeout(struct path *p, uint64_t due)
 		return;
 	}
 	p->rtos++;
-	if (p->unplaced)
+	if (p->unplaced && p->rto_count) /* the first may be two lone losses */
 		c->e->cfg.cc->timeout(&p->cc, c->e->now);
 	if (p->rto_count + 1 >= DEATH_RTOS && sibling_heard(p)) {
 		path_die(p, "no answer to 3 questions while other paths hear the peer");
 		return;
 	}
 	p->rto_count++;
+	if (p->rto_count == MOVE_RTOS && p->unplaced && sibling_heard(p))
+		path_give_up(p, true);
 	p->unanswered = c->e->now;
 	path_poll(p);
 	if (p->rto_count == DEATH_RTOS)
@@ -489,6 +508,8 @@ void path_timer(struct path *p)
 	} else if (p->unplaced && daemon_silent(p)) {
 		return;
 	} else {
+		if (p->unanswered && p->unanswered + pto_of(p) <= now)
+			p->suspect = sibling_heard(p);
 		if (!p->first_unpolled) {
 			p->ptos++;
 			nudge(p);

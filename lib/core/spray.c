@@ -7,28 +7,48 @@ static bool less_filled(const struct path *a, const struct path *b)
 	return (a->in_flight + 1) * b->cc.cwnd < (b->in_flight + 1) * a->cc.cwnd;
 }
 
+static bool has_room(const struct path *p)
+{
+	return path_open(p) && !(p->conn->e->blocked & 1u << p->port->index);
+}
+
+/* A path that owes an answer is left alone as long as there are others that do not. */
+static bool is_sound(const struct path *p)
+{
+	return !p->suspect && !p->rto_count;
+}
+
+static bool any_sound(const struct conn *c)
+{
+	for (uint32_t i = 0; i < c->npaths; i++) {
+		if (path_usable(&c->paths[i]) && is_sound(&c->paths[i]))
+			return true;
+	}
+	return false;
+}
+
 /* avoid: a path to be taken only if there is no other, or -1. NULL: none has a window and room. */
 struct path *spray_pick(struct conn *c, int avoid)
 {
 	struct path *best = NULL, *p;
 	uint32_t at = c->spray_at;
+	int sound = -1;
 
 	for (uint32_t i = 0; i < c->npaths; i++, at++) {
 		if (at >= c->npaths)
 			at = 0;
 		p = &c->paths[at];
-		if (!path_open(p) || (c->e->blocked & 1u << p->port->index))
+		if (!has_room(p) || p->index == avoid)
 			continue;
-		if (p->index == avoid)
+		if (!is_sound(p) && sound < 0)
+			sound = any_sound(c);
+		if (!is_sound(p) && sound)
 			continue;
 		if (!best || less_filled(p, best))
 			best = p;
 	}
-	if (!best && avoid >= 0 && avoid < c->npaths) {
-		p = &c->paths[avoid];
-		if (path_open(p) && !(c->e->blocked & 1u << p->port->index))
-			best = p;
-	}
+	if (!best && avoid >= 0 && avoid < c->npaths && has_room(&c->paths[avoid]))
+		best = &c->paths[avoid];
 	if (best)
 		c->spray_at = best->index + 1u;
 	return best;

@@ -504,6 +504,7 @@ START_TEST(path__dead_plane_is_left_and_found_again)
 	check_status(&w, 0, 0, 1, MROCE_OK);
 	ck_assert_mem_eq(w.mem[0], w.mem[1], w.size);
 	ck_assert_uint_lt(w.p->now - start, 100000000);
+	pair_run(w.p, 20000000, NULL);
 	engine_path_stats(w.p->side[0].conn, 0, &st);
 	ck_assert_uint_eq(st.state, 1);
 	ck_assert_uint_ge(st.deaths, 1);
