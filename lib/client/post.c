@@ -22,7 +22,8 @@ static int check(struct mroce_conn *c, const struct post *p)
 {
 	struct mroce *m = c->m;
 
-	if (c->ended != MROCE_OK || m->gone)
+	/* As long as completions from before the end are unread, the end comes as a completion too. */
+	if (m->gone || mroce_conn_error(c) != MROCE_OK)
 		return client_fail(m, -ENOTCONN, "connection to %s: %s", c->peer,
 				   mroce_status_text(m->gone ? MROCE_E_DAEMON : c->ended));
 	if (p->stream >= CLIENT_STREAMS)

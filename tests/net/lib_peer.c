@@ -82,13 +82,13 @@ static uint8_t *slot(const struct side *s, uint64_t id)
 	return (uint8_t *)mroce_mr_addr(s->mr[id % 2]) + id * SIZE;
 }
 
-static void post(const struct side *s, struct mroce_conn *c, uint64_t id, uint32_t *next)
+/* True if it is on its way; -ENOTCONN if the connection has just ended. */
+static int post(const struct side *s, struct mroce_conn *c, uint64_t id, uint32_t *next)
 {
 	uint32_t stream = (uint32_t)id % STREAMS;
 
 	fill(slot(s, id), next[stream]++);
-	/* -ENOTCONN if it has just ended: its other requests still come back, and tell so. */
-	(void)!mroce_post_send(c, stream, s->mr[id % 2], id * SIZE, SIZE, id);
+	return mroce_post_send(c, stream, s->mr[id % 2], id * SIZE, SIZE, id) == 0;
 }
 
 static int load(const char *socket, const char *host)
@@ -97,14 +97,15 @@ static int load(const char *socket, const char *host)
 	struct mroce_conn *c;
 	uint32_t next[STREAMS] = { 0 };
 	uint64_t done = 0;
+	int posted = 0;
 
 	set_up(&s, socket, SLOTS * SIZE);
 	if (mroce_connect(s.m, host, SERVICE, 10000, &c))
 		fail(&s, "connect");
 	say("connected", mroce_conn_peer(c));
 	for (uint64_t id = 0; id < SLOTS; id++)
-		post(&s, c, id, next);
-	for (;;) {
+		posted += post(&s, c, id, next);
+	while (posted > 0) {
 		struct mroce_completion e;
 		int n = mroce_wait(s.m, &e, 1, TIMEOUT_MS);
 
@@ -116,8 +117,11 @@ static int load(const char *socket, const char *host)
 		}
 		if (++done == 100)
 			say("running", "");
-		post(&s, c, e.id, next);
+		posted += post(&s, c, e.id, next) - 1;
 	}
+	/* Everything had arrived when the end came: the last post told of it. */
+	say("ended", mroce_status_text(mroce_conn_error(c)));
+	return 0;
 }
 
 /* ---- serve ---- */
@@ -127,9 +131,15 @@ struct guest {
 	uint32_t next[STREAMS];
 };
 
-static void post_recv(const struct side *s, struct mroce_conn *c, uint64_t id)
+static int post_recv(const struct side *s, struct mroce_conn *c, uint64_t id)
 {
-	(void)!mroce_post_recv(c, (uint32_t)id % STREAMS, s->mr[id % 2], id * SIZE, SIZE, id);
+	return mroce_post_recv(c, (uint32_t)id % STREAMS, s->mr[id % 2], id * SIZE, SIZE, id);
+}
+
+static void farewell(struct guest *g)
+{
+	say("guest ended", mroce_status_text(mroce_conn_error(g->c)));
+	mroce_conn_close(&g->c);
 }
 
 static void welcome(const struct side *s, struct guest *guests, struct mroce_conn *c)
@@ -140,7 +150,7 @@ static void welcome(const struct side *s, struct guest *guests, struct mroce_con
 		guests[g] = (struct guest){ .c = c };
 		mroce_conn_set_data(c, &guests[g]);
 		for (uint64_t i = 0; i < SLOTS; i++)
-			post_recv(s, c, g * SLOTS + i);
+			(void)post_recv(s, c, g * SLOTS + i);
 		say("accepted", mroce_conn_peer(c));
 		return;
 	}
@@ -151,15 +161,19 @@ static void take(const struct side *s, const struct mroce_completion *e)
 {
 	struct guest *g = e->conn_data;
 
-	if (e->status != MROCE_OK) {
-		if (g->c)
-			say("guest ended", mroce_status_text(e->status));
-		mroce_conn_close(&g->c);
-		return;
-	}
-	if (!right(slot(s, e->id), g->next[e->stream]++))
+	if (e->status == MROCE_OK && !right(slot(s, e->id), g->next[e->stream]++))
 		say("wrong", "bytes");
-	post_recv(s, e->conn, e->id);
+	if (e->status != MROCE_OK)
+		return;
+	(void)post_recv(s, e->conn, e->id);
+}
+
+/* An end is visible once all its completions were taken. */
+static void look_for_ends(struct guest *guests)
+{
+	for (int g = 0; g < CONNS; g++)
+		if (guests[g].c && mroce_conn_error(guests[g].c) != MROCE_OK)
+			farewell(&guests[g]);
 }
 
 static int serve(const char *socket)
@@ -183,6 +197,7 @@ static int serve(const char *socket)
 		}
 		if (n == 1)
 			take(&s, &e);
+		look_for_ends(guests);
 		while (mroce_accept(l, 0, &c) == 0)
 			welcome(&s, guests, c);
 	}
