@@ -44,10 +44,26 @@ static void forget_interface(struct mirror_if *mif)
 
 void mirror_forget(struct mirror *m)
 {
-	for (uint32_t i = 0; i < m->nifs; i++)
+	for (uint32_t i = 0; i < m->nifs; i++) {
 		forget_interface(&m->ifs[i]);
+		m->ifs[i].listed = false;
+	}
 	m->stale = false;
 	changed(m);
+}
+
+void mirror_links_listed(struct mirror *m)
+{
+	for (uint32_t i = 0; i < m->nifs; i++) {
+		struct mirror_if *mif = &m->ifs[i];
+
+		if (mif->listed || !mif->exists)
+			continue;
+		mif->exists = false;
+		mif->flags = 0;
+		mif->changed = true;
+		changed(m);
+	}
 }
 
 void mirror_free(struct mirror *m)
@@ -148,6 +164,7 @@ static void apply_link(struct mirror *m, const struct nlmsghdr *nlh)
 		return;
 	before = *mif;
 	mif->exists = nlh->nlmsg_type == RTM_NEWLINK;
+	mif->listed = mif->exists;
 	mif->flags = mif->exists ? info->ifi_flags : 0;
 	get_u32(a.at[IFLA_MTU], &mif->mtu);
 	get_u32(a.at[IFLA_NUM_RX_QUEUES], &mif->rx_queues);

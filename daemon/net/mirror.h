@@ -43,6 +43,7 @@ struct mirror_if {
 	char name[16];
 	uint32_t ifindex;
 	bool exists;
+	bool listed; /* in the dump that is being read */
 	uint32_t flags; /* IFF_* */
 	uint32_t mtu;
 	uint32_t rx_queues; /* allocated; fewer may be in use */
@@ -73,6 +74,8 @@ void mirror_free(struct mirror *m);
 int mirror_add_interface(struct mirror *m, const char *name, uint32_t ifindex);
 /* Before a full dump: forgets routes, addresses and neighbours. */
 void mirror_forget(struct mirror *m);
+/* After its list of links: those that were not in it are gone. */
+void mirror_links_listed(struct mirror *m);
 /* One message of any kind; what is not about our interfaces is ignored. */
 void mirror_apply(struct mirror *m, const struct nlmsghdr *nlh);
 

@@ -13,6 +13,7 @@
 #define BUFFER 32768 /* the kernel's dumps come in pieces of at most this */
 #define EVENT_SPACE (4 << 20)
 #define EVENTS_PER_POLL 256
+#define DISCARD_MAX 1000000
 #define ASK_MISSING_NS 200000000ULL
 #define ASK_STALE_NS 3000000000ULL
 
@@ -86,6 +87,8 @@ static int dump_all(struct watch *w)
 		/* A host without IPv6 has no such tables. */
 		if (err == -EOPNOTSUPP || err == -EAFNOSUPPORT)
 			err = 0;
+		if (!err && parts[i].type == RTM_GETLINK)
+			mirror_links_listed(w->mirror);
 	}
 	/* Only a real removal makes the mirror stale, not our own forgetting. */
 	w->mirror->stale = false;
@@ -155,27 +158,40 @@ static void read_anew(struct watch *w, const char *why)
 		w->log(LOG_ERR, "netlink: tables cannot be read: %s", strerror(-err));
 }
 
+/*
+ * Changes were dropped: newer ones than those that still wait, which would spoil what is read anew. So
+ * they go first.
+ */
+static void discard_events(struct watch *w)
+{
+	char buf[BUFFER];
+
+	for (int i = 0; i < DISCARD_MAX; i++) {
+		if (recv(watch_fd(w), buf, sizeof(buf), MSG_DONTWAIT) <= 0 && errno != ENOBUFS)
+			return;
+	}
+}
+
 void watch_poll(struct watch *w)
 {
 	char buf[BUFFER];
-	bool lost = false;
 
 	for (int i = 0; i < EVENTS_PER_POLL; i++) {
 		ssize_t n = recv(watch_fd(w), buf, sizeof(buf), MSG_DONTWAIT);
 
 		if (n < 0 && errno == ENOBUFS) {
-			lost = true;
-			continue;
+			discard_events(w);
+			read_anew(w, "changes came faster than they were read");
+			return;
 		}
-		if (n <= 0)
-			break;
+		if (n <= 0) {
+			if (w->mirror->stale)
+				read_anew(w, NULL);
+			return;
+		}
 		/* Answers to watch_ask() are errors only: a neighbour that cannot be asked for. */
 		mnl_cb_run(buf, n, 0, 0, feed, w->mirror);
 	}
-	if (lost)
-		read_anew(w, "changes came faster than they were read");
-	else if (w->mirror->stale)
-		read_anew(w, NULL);
 }
 
 static void ask(struct watch *w, const struct mirror_if *mif, const struct ip *next_hop)

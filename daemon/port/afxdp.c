@@ -259,6 +259,7 @@ void afxdp_follow(struct afxdp *a, uint64_t now)
 	a->log(was_up == a->port.up ? LOG_INFO : LOG_NOTICE, "%s: %s, address %s, MTU %u%s",
 	       a->port.name, a->port.up ? "up" : "down", ip_text(&a->port.addr, text), a->port.mtu,
 	       a->mif->exists ? "" : "; the interface is gone: restart the daemon when it is back");
+	tables_local(a->attach.tables, a->port.index, &a->port.addr);
 	engine_port_changed(a->engine, &a->port, now);
 }
 
@@ -455,6 +456,7 @@ int afxdp_open(struct afxdp *a, const struct afxdp_params *p)
 
 void afxdp_activate(struct afxdp *a, const struct portset_config *cfg)
 {
+	tables_local(a->attach.tables, a->port.index, &a->port.addr);
 	tables_activate(a->attach.tables, cfg->udp_port, a->tc_open);
 }
 

@@ -7,6 +7,7 @@
 struct sums {
 	struct xsk_frames frames;
 	uint64_t rx_packets, tx_packets, rx_dropped, ring_full, fill_empty;
+	uint64_t wrong; /* moves of frames that were refused; see umem.h */
 };
 
 static void add_queue(struct sums *s, const struct xsk *x)
@@ -24,6 +25,7 @@ static void add_queue(struct sums *s, const struct xsk *x)
 	s->frames.held += f.held;
 	s->rx_packets += x->rx_packets;
 	s->tx_packets += x->tx_packets;
+	s->wrong += x->um.wrong;
 	if (xsk_stats(x, &stats))
 		return;
 	s->rx_dropped += stats.rx_dropped;
@@ -93,6 +95,7 @@ json_t *afxdp_show(const struct afxdp *a)
 	json_object_set_new(o, "socket_rx", json_integer(a->door.rx_packets));
 	json_object_set_new(o, "socket_dropped", json_integer(a->door.dropped));
 	json_object_set_new(o, "rx_strange", json_integer(a->rx_strange));
+	json_object_set_new(o, "frames_wrong", json_integer(s.wrong));
 	json_object_set_new(o, "frames", show_frames(&s.frames));
 	json_object_set_new(o, "neighbours", show_neighbours(a));
 	return o;

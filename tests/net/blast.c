@@ -187,6 +187,19 @@ static void turn(struct blast *b)
 	}
 }
 
+/* Frames that were not where they should have been, all ports. */
+static uint64_t wrong_frames(const struct portset *ports)
+{
+	json_t *show = portset_show(ports), *port;
+	uint64_t wrong = 0;
+	size_t i;
+
+	json_array_foreach(show, i, port)
+		wrong += (uint64_t)json_integer_value(json_object_get(port, "frames_wrong"));
+	json_decref(show);
+	return wrong;
+}
+
 static void finish(struct blast *b, double seconds)
 {
 	struct engine_stats stats;
@@ -230,7 +243,7 @@ static int transfer(struct blast *b, uint64_t give_up)
 	/* Last ACKs and the CLOSE still have to get through. */
 	for (linger = now_ns() + 300000000; now_ns() < linger;)
 		turn(b);
-	return b->failed || b->completed < b->wanted;
+	return b->failed || b->completed < b->wanted || wrong_frames(b->ports);
 }
 
 static void print_counters(const struct portset *ports)
