@@ -43,7 +43,7 @@ struct mirror_if {
 	char name[16];
 	uint32_t ifindex;
 	bool exists;
-	bool listed; /* in the dump that is being read */
+	bool listed;	/* in the dump that is being read */
 	uint32_t flags; /* IFF_* */
 	uint32_t mtu;
 	uint32_t rx_queues; /* allocated; fewer may be in use */

@@ -32,10 +32,10 @@ static void *tx_begin(struct port *port, struct flow *flow, uint32_t len)
 	struct route *route;
 	int64_t addr;
 
-	if (len > port->payload_max || !port->up)
+	if (!port->up)
 		return NULL;
 	route = route_of_flow(&a->routes, flow, a->now);
-	if (!route)
+	if (!route || route->headers.len - FRAME_ETH_LEN + len > a->ip_max)
 		return NULL;
 	a->tx_xsk = &a->xsks[flow->queue % a->tx_queues];
 	addr = xsk_tx_take(a->tx_xsk);
@@ -200,10 +200,10 @@ bool afxdp_tx(struct afxdp *a)
 
 static uint16_t payload_of_mtu(const struct afxdp *a)
 {
-	uint32_t ip = a->mif->mtu < FRAME_IP_MAX ? a->mif->mtu : FRAME_IP_MAX;
-
-	/* IPv6 headers are the longer ones: a port may have peers of both families. */
-	return ip - FRAME_UDP_LEN - (ip_is_v4(&a->port.addr) ? FRAME_IPV4_LEN : FRAME_IPV6_LEN);
+	/* Of the family of the port's address. A peer that has only the other family knows its own
+	 * limit, and the smaller of both counts. */
+	return a->ip_max - FRAME_UDP_LEN -
+	       (ip_is_v4(&a->port.addr) ? FRAME_IPV4_LEN : FRAME_IPV6_LEN);
 }
 
 /* The address that peers are told. False: there is none. */
@@ -235,6 +235,7 @@ static bool take_state(struct afxdp *a)
 
 	a->port.addr = addr;
 	a->port.mtu = a->mif->mtu > UINT16_MAX ? UINT16_MAX : a->mif->mtu;
+	a->ip_max = a->mif->mtu < FRAME_IP_MAX ? a->mif->mtu : FRAME_IP_MAX;
 	a->port.payload_max = payload_of_mtu(a);
 	a->port.up = mirror_link_up(a->mif) && has_address && a->mif->mtu >= PORT_MTU_MIN;
 	if (!ip_equal(&addr, &before.addr)) {

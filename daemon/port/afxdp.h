@@ -35,6 +35,7 @@ struct afxdp {
 	struct xsk *xsks; /* index = receive queue */
 	uint32_t queues, tx_queues;
 	uint32_t next_queue; /* to be served first */
+	uint32_t ip_max;     /* largest IP packet that may be sent */
 	uint64_t now;	     /* of the last call that had one */
 	uint64_t door_checked;
 	/* between tx_begin() and tx_end() */
