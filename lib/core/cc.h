@@ -22,7 +22,7 @@ struct cc_ack {
 	uint32_t in_flight; /* before this ACK */
 	uint32_t rx_bytes;  /* newly received at the peer, and of these with CE */
 	uint32_t ce_bytes;
-	uint64_t rtt;	    /* sample, ns; 0 = none */
+	uint64_t rtt; /* sample, ns; 0 = none */
 	uint64_t srtt, min_rtt;
 };
 

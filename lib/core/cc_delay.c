@@ -15,7 +15,7 @@
 #define MIN_WINDOW 4
 #define QUEUE_MIN_NS 1000000ull /* queueing delay that is always allowed */
 #define ROUND_MIN_NS 50000ull
-#define ALPHA_ONE 1024u	       /* fixed point of the CE share */
+#define ALPHA_ONE 1024u /* fixed point of the CE share */
 
 struct delay_state {
 	uint64_t round_end;

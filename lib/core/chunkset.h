@@ -15,7 +15,7 @@
 struct chunkset {
 	uint64_t *words; /* CHUNKSET_WORDS of them, or NULL: `few` is all */
 	uint64_t few;
-	uint32_t base; /* all below are done */
+	uint32_t base;	/* all below are done */
 	uint32_t count; /* chunks of the message */
 };
 

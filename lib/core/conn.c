@@ -215,7 +215,8 @@ static uint32_t find_pairs(struct conn *c, struct pair *pairs)
 		struct port *local = e->ports[i % e->nports];
 		uint32_t remote = i % c->peer_nports;
 
-		for (uint32_t j = 0; j < c->peer_nports; j++, remote = (remote + 1) % c->peer_nports) {
+		for (uint32_t j = 0; j < c->peer_nports;
+		     j++, remote = (remote + 1) % c->peer_nports) {
 			if (!reaches(c, local, remote))
 				continue;
 			pairs[n++] = (struct pair){ local, (uint8_t)remote };
@@ -528,12 +529,13 @@ static void log_silence(struct conn *c)
 		rtos += c->paths[i].rtos;
 		dead += c->paths[i].dead;
 	}
-	engine_log(c->e, LOG_WARNING,
-		   "conn %08x: %s is gone: nothing heard for %llu ms on any of %u paths (%u dead, "
-		   "%llu timeouts); connection ended, check that mroced runs there and the link is up",
-		   c->id, ip_text(&c->peer, peer),
-		   (unsigned long long)((c->e->now - c->last_heard) / MSEC), c->npaths, dead,
-		   (unsigned long long)rtos);
+	engine_log(
+		c->e, LOG_WARNING,
+		"conn %08x: %s is gone: nothing heard for %llu ms on any of %u paths (%u dead, "
+		"%llu timeouts); connection ended, check that mroced runs there and the link is up",
+		c->id, ip_text(&c->peer, peer),
+		(unsigned long long)((c->e->now - c->last_heard) / MSEC), c->npaths, dead,
+		(unsigned long long)rtos);
 }
 
 /* Ends a connection of which every path has been asked often enough, and long enough, in vain. */

@@ -22,23 +22,23 @@ struct conn;
 struct cc_ops;
 
 struct engine_config {
-	uint32_t max_conns;	  /* 1 .. MROCE_MAX_CONNS; default MROCE_MAX_CONNS */
-	uint32_t paths;		  /* per connection, 1 .. MROCE_MAX_PATHS; default 8 */
-	uint32_t streams;	  /* per connection; default 1024 */
-	uint32_t chunk_max;	  /* bytes of payload per chunk, 0: as ports allow */
-	uint32_t letters;	  /* chunks in flight in the whole engine; default 65536 */
-	uint32_t messages;	  /* message records in the whole engine, each direction; default 65536 */
-	uint32_t tries;		  /* silent tries of every path before a connection fails; default 8 */
-	uint64_t silence_ns;	  /* and at least this long without a sign of life; default 2 s */
-	uint64_t handshake_ns;	  /* give up a set-up after; default 5 s */
-	uint64_t keepalive_ns;	  /* POLL an idle connection so often; default 1 s */
-	uint64_t rto_min_ns;	  /* default 1 ms */
-	uint64_t pto_min_ns;	  /* default 50 us */
-	uint64_t stall_ns;	  /* report a message without progress for; default 3 s */
-	uint32_t first_psn;	  /* of every path; 0 is fine, tests start near the wrap */
-	uint32_t first_msg;	  /* tests only: both sides must agree */
-	uint64_t seed;		  /* for ids, tokens, keys, source ports: random in production */
-	const struct cc_ops *cc;  /* congestion control; default cc_delay */
+	uint32_t max_conns; /* 1 .. MROCE_MAX_CONNS; default MROCE_MAX_CONNS */
+	uint32_t paths;	    /* per connection, 1 .. MROCE_MAX_PATHS; default 8 */
+	uint32_t streams;   /* per connection; default 1024 */
+	uint32_t chunk_max; /* bytes of payload per chunk, 0: as ports allow */
+	uint32_t letters;   /* chunks in flight in the whole engine; default 65536 */
+	uint32_t messages;  /* message records in the whole engine, each direction; default 65536 */
+	uint32_t tries;	    /* silent tries of every path before a connection fails; default 8 */
+	uint64_t silence_ns;	 /* and at least this long without a sign of life; default 2 s */
+	uint64_t handshake_ns;	 /* give up a set-up after; default 5 s */
+	uint64_t keepalive_ns;	 /* POLL an idle connection so often; default 1 s */
+	uint64_t rto_min_ns;	 /* default 1 ms */
+	uint64_t pto_min_ns;	 /* default 50 us */
+	uint64_t stall_ns;	 /* report a message without progress for; default 3 s */
+	uint32_t first_psn;	 /* of every path; 0 is fine, tests start near the wrap */
+	uint32_t first_msg;	 /* tests only: both sides must agree */
+	uint64_t seed;		 /* for ids, tokens, keys, source ports: random in production */
+	const struct cc_ops *cc; /* congestion control; default cc_delay */
 };
 
 void engine_config_default(struct engine_config *cfg);
@@ -59,8 +59,8 @@ struct region_ops {
 };
 
 struct region_params {
-	void *owner;		      /* only connections with this owner may use it */
-	uint64_t iova;		      /* address of the first byte as peers name it */
+	void *owner;   /* only connections with this owner may use it */
+	uint64_t iova; /* address of the first byte as peers name it */
 	uint64_t len;
 	uint32_t access;	      /* enum mroce_access */
 	void *base;		      /* plain memory: engine copies itself; NULL: use ops */
@@ -77,10 +77,10 @@ int engine_region_remove(struct engine *e, void *owner, uint32_t key);
 
 struct work_request {
 	uint64_t id;
-	uint8_t opcode;	 /* enum mroce_opcode */
+	uint8_t opcode; /* enum mroce_opcode */
 	uint32_t stream;
-	uint32_t key;	 /* local region; ignored if len == 0 */
-	uint64_t addr;	 /* local address (iova) */
+	uint32_t key;  /* local region; ignored if len == 0 */
+	uint64_t addr; /* local address (iova) */
 	uint64_t len;
 	uint64_t raddr;
 	uint32_t rkey;
@@ -189,8 +189,8 @@ struct conn_stats {
 	uint64_t tx_bytes, rx_bytes; /* payload of messages, each byte once */
 	uint64_t tx_msgs, rx_msgs;
 	uint64_t repairs, spurious, dup_letters;
-	uint32_t queued_requests;    /* posted and not completed */
-	uint64_t last_heard_ns;	     /* age */
+	uint32_t queued_requests; /* posted and not completed */
+	uint64_t last_heard_ns;	  /* age */
 };
 
 struct stream_stats {

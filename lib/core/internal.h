@@ -105,10 +105,10 @@ struct letter {
 	uint32_t chunk;		   /* DATA */
 	uint8_t type;		   /* enum mroce_type */
 	uint8_t losses;
-	uint8_t lost_on;	   /* path of the last loss */
-	uint8_t code;		   /* ERROR, CLOSE; PORT_STATUS: up */
-	uint32_t number;	   /* ERROR: message; PORT_STATUS: port */
-	uint32_t id;		   /* ERROR: stream */
+	uint8_t lost_on; /* path of the last loss */
+	uint8_t code;	 /* ERROR, CLOSE; PORT_STATUS: up */
+	uint32_t number; /* ERROR: message; PORT_STATUS: port */
+	uint32_t id;	 /* ERROR: stream */
 };
 
 STAILQ_HEAD(letter_queue, letter);
@@ -118,18 +118,18 @@ STAILQ_HEAD(letter_queue, letter);
 struct txmsg {
 	TAILQ_ENTRY(txmsg) link; /* in stream->tx or stream->responses */
 	struct stream *stream;
-	struct region *region;	 /* where the bytes come from (READ: go to); NULL if len is 0 */
-	struct rxmsg *reply;	 /* READ: the response being received */
+	struct region *region; /* where the bytes come from (READ: go to); NULL if len is 0 */
+	struct rxmsg *reply;   /* READ: the response being received */
 	uint64_t id, addr, len, raddr;
 	uint32_t rkey, imm;
 	uint32_t msg, rseq;
 	uint32_t nchunks, next_chunk, acked;
-	uint32_t letters;	 /* that exist for it */
-	struct chunkset done;	 /* only if nchunks > MROCE_CHUNK_SPAN */
+	uint32_t letters;     /* that exist for it */
+	struct chunkset done; /* only if nchunks > MROCE_CHUNK_SPAN */
 	uint64_t progress_at, complain_at;
 	uint32_t chunk_size;
-	uint8_t opcode;		 /* enum mroce_opcode */
-	uint8_t op;		 /* enum mroce_op; 0 for READ */
+	uint8_t opcode; /* enum mroce_opcode */
+	uint8_t op;	/* enum mroce_op; 0 for READ */
 	uint8_t status;
 	bool started, finished, aborting, response;
 };
@@ -163,13 +163,13 @@ struct rxmsg {
 	uint32_t msg, rseq, imm;
 	uint32_t rkey, reply_rkey;
 	uint32_t chunk_size;
-	uint32_t pending;	/* deferred writes not yet flushed */
+	uint32_t pending; /* deferred writes not yet flushed */
 	struct chunkset chunks;
 	uint64_t progress_at, complain_at;
-	uint8_t op;		/* enum mroce_op; 0: READ_REQ */
-	uint8_t state;		/* enum rx_state */
+	uint8_t op;    /* enum mroce_op; 0: READ_REQ */
+	uint8_t state; /* enum rx_state */
 	uint8_t status;
-	bool told;		/* the sender knows of the failure */
+	bool told; /* the sender knows of the failure */
 	bool ack_wanted;
 };
 
@@ -184,20 +184,20 @@ struct stream {
 	struct txmsg *tx_unsent;     /* first that has something unsent */
 	struct txmsg_list responses; /* to the peer's reads */
 	struct txmsg *resp_unsent;
-	uint32_t tx_next;	     /* message number of the next to start */
-	uint32_t rseq_next;	     /* receive that the next send takes */
-	uint32_t credit;	     /* receives the peer has posted */
-	uint32_t reads;		     /* outstanding */
-	uint32_t queued;	     /* requests in tx */
+	uint32_t tx_next;   /* message number of the next to start */
+	uint32_t rseq_next; /* receive that the next send takes */
+	uint32_t credit;    /* receives the peer has posted */
+	uint32_t reads;	    /* outstanding */
+	uint32_t queued;    /* requests in tx */
 	uint32_t deficit;
 	bool is_active, responses_turn;
 	/* receiving */
-	uint32_t rx_next;	     /* lowest message not ended */
-	struct recv_list recvs;	     /* posted, not taken */
+	uint32_t rx_next;	/* lowest message not ended */
+	struct recv_list recvs; /* posted, not taken */
 	uint32_t recv_posted, recv_taken;
-	struct rxmsg *last_rx;	     /* most recently used */
-	bool credit_queued;	     /* a CREDIT letter exists */
-	uint32_t credit_told;	     /* as last put into a letter */
+	struct rxmsg *last_rx; /* most recently used */
+	bool credit_queued;    /* a CREDIT letter exists */
+	uint32_t credit_told;  /* as last put into a letter */
 	uint64_t tx_bytes, rx_bytes;
 };
 
@@ -214,8 +214,8 @@ struct path {
 	struct conn *conn;
 	struct port *port;
 	struct flow flow;
-	struct envelope *slots; /* MROCE_WINDOW of them while anything is outstanding */
-	__u64 out[MROCE_WINDOW_WORDS];  /* PSNs with a letter */
+	struct envelope *slots;		/* MROCE_WINDOW of them while anything is outstanding */
+	__u64 out[MROCE_WINDOW_WORDS];	/* PSNs with a letter */
 	__u64 seen[MROCE_WINDOW_WORDS]; /* of these, seen by the peer */
 	__u64 lost[MROCE_WINDOW_WORDS]; /* given up as lost, among the last MROCE_WINDOW */
 	uint32_t una, next;
@@ -227,13 +227,13 @@ struct path {
 	/* asking */
 	struct timer timer;
 	uint64_t last_poll, first_unpolled; /* time; the latter 0 if nothing was sent since */
-	uint64_t unanswered;	   /* when waiting for an answer began, 0: not waiting */
-	uint64_t last_heard;	   /* last ACK or NACK */
-	uint64_t last_progress;	   /* last time something was placed */
-	uint32_t since_poll;	   /* packets */
+	uint64_t unanswered;		    /* when waiting for an answer began, 0: not waiting */
+	uint64_t last_heard;		    /* last ACK or NACK */
+	uint64_t last_progress;		    /* last time something was placed */
+	uint32_t since_poll;		    /* packets */
 	uint32_t una_told;
 	uint32_t rto_count;
-	uint32_t poll_backoff;	   /* polls answered without progress */
+	uint32_t poll_backoff; /* polls answered without progress */
 	uint32_t nudges;
 	bool urgent;  /* the last packet asked the peer's daemon to acknowledge */
 	bool spoken;  /* its first packet has been asked about */
@@ -256,12 +256,12 @@ struct path {
 struct rxpath {
 	TAILQ_ENTRY(rxpath) link; /* in engine->ack_due, if is_due */
 	struct conn *conn;
-	struct port *port;	/* it came by last; NULL: nothing yet */
+	struct port *port; /* it came by last; NULL: nothing yet */
 	struct flow flow;
 	uint8_t index;
 	bool is_due, nack;
-	uint32_t fresh;		/* placed since the last ACK of ours */
-	uint32_t echo_ts;	/* of a POLL that is ours to answer; 0: none */
+	uint32_t fresh;	  /* placed since the last ACK of ours */
+	uint32_t echo_ts; /* of a POLL that is ours to answer; 0: none */
 	uint16_t epoch;
 	/* sweep */
 	__u64 suspect[MROCE_WINDOW_WORDS];
@@ -276,18 +276,18 @@ TAILQ_HEAD(rxpath_list, rxpath);
 /* ---- connections ---- */
 
 enum conn_state {
-	CONN_HELLO,	  /* waiting for ACCEPT */
-	CONN_ACCEPT,	  /* answered a HELLO, waiting for READY */
+	CONN_HELLO,  /* waiting for ACCEPT */
+	CONN_ACCEPT, /* answered a HELLO, waiting for READY */
 	CONN_OPEN,
-	CONN_CLOSING,	  /* closed here, telling the peer */
-	CONN_ENDED,	  /* over; kept for the caller, and to answer stragglers */
+	CONN_CLOSING, /* closed here, telling the peer */
+	CONN_ENDED,   /* over; kept for the caller, and to answer stragglers */
 };
 
 struct conn {
 	struct engine *e;
 	uint32_t slot, id, token, peer_id, peer_token;
 	uint32_t service;
-	uint8_t state;	  /* enum conn_state */
+	uint8_t state; /* enum conn_state */
 	uint8_t npaths, peer_npaths;
 	bool doomed; /* to be ended as a protocol error by its timer */
 	bool is_initiator, held_by_caller, counts_in_backlog, lingering, published;
@@ -310,7 +310,7 @@ struct conn {
 	uint64_t unplaced_since; /* the peer has seen, but not placed, everything since; 0: no */
 	/* letters */
 	struct letter_queue control, repairs;
-	struct letter *cut;	/* taken from a stream, found no path yet */
+	struct letter *cut; /* taken from a stream, found no path yet */
 	struct letter *close_letter;
 	struct stream_list streams, active;
 	uint32_t nstreams;
@@ -370,14 +370,14 @@ struct engine {
 	struct pool txmsg_pool, rxmsg_pool, recv_pool, stream_pool, words_pool, slots_pool;
 	struct conn_list ready;
 	struct rxpath_list ack_due;
-	uint32_t blocked;	/* bit per port: no room in this run */
+	uint32_t blocked; /* bit per port: no room in this run */
 	uint64_t blocked_since, blocked_until;
-	uint64_t starved_at;	/* a connection could not send for want of records; 0: none */
+	uint64_t starved_at; /* a connection could not send for want of records; 0: none */
 	struct deferred deferred[DEFERRED_MAX];
 	uint32_t ndeferred;
 	struct region *to_flush[FLUSH_MAX];
 	uint32_t nflush;
-	uint64_t now; /* of the current call */
+	uint64_t now;  /* of the current call */
 	uint32_t sent; /* packets, all told */
 	uint64_t completions, stalls;
 	uint64_t reasons[MROCE_COUNTERS];

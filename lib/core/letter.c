@@ -13,7 +13,8 @@
 struct letter *letter_new(struct conn *c, uint8_t type)
 {
 	struct engine *e = c->e;
-	uint32_t reserve = e->letters_total / 4 < LETTERS_CONTROL ? e->letters_total / 4 : LETTERS_CONTROL;
+	uint32_t reserve = e->letters_total / 4 < LETTERS_CONTROL ? e->letters_total / 4
+								  : LETTERS_CONTROL;
 	struct letter *l = STAILQ_FIRST(&e->free_letters);
 
 	if (!l)

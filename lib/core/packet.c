@@ -84,8 +84,7 @@ void packet_seal(void *data, const struct packet *p)
 }
 
 uint32_t ack_build(void *out, struct mroce_path_rx *rx, uint8_t type, uint8_t path, uint16_t epoch,
-		   uint32_t cid, uint32_t token, uint16_t hint, uint32_t echo_ts,
-		   uint32_t echo_psn)
+		   uint32_t cid, uint32_t token, uint16_t hint, uint32_t echo_ts, uint32_t echo_psn)
 {
 	struct mroce_ack a;
 	struct packet p = {

@@ -46,7 +46,6 @@ void packet_seal(void *data, const struct packet *p);
  * and token. echo_ts 0: made by the daemon, no RTT can be taken from it. Returns the length.
  */
 uint32_t ack_build(void *out, struct mroce_path_rx *rx, uint8_t type, uint8_t path, uint16_t epoch,
-		   uint32_t cid, uint32_t token, uint16_t hint, uint32_t echo_ts,
-		   uint32_t echo_psn);
+		   uint32_t cid, uint32_t token, uint16_t hint, uint32_t echo_ts, uint32_t echo_psn);
 
 #endif

@@ -296,8 +296,8 @@ void path_advance(struct path *p)
 }
 
 /* Calls for each PSN with a letter, in order. */
-#define for_each_out(p, psn)                                                                       \
-	for (uint32_t psn = (p)->una, end_ = (p)->next; psn != end_; psn++)                        \
+#define for_each_out(p, psn)                                                \
+	for (uint32_t psn = (p)->una, end_ = (p)->next; psn != end_; psn++) \
 		if (bitmap_test((p)->out, psn))
 
 static struct letter *letter_at(const struct path *p, uint32_t psn)
@@ -309,7 +309,8 @@ void path_give_up(struct path *p, bool repair)
 {
 	struct conn *c = p->conn;
 
-	for_each_out(p, psn) {
+	for_each_out(p, psn)
+	{
 		struct letter *l = letter_at(p, psn);
 
 		path_clear(p, psn);
@@ -325,7 +326,8 @@ void path_give_up(struct path *p, bool repair)
 
 void path_forget_msg(struct path *p, const struct txmsg *m)
 {
-	for_each_out(p, psn) {
+	for_each_out(p, psn)
+	{
 		struct letter *l = letter_at(p, psn);
 
 		if (l->msg != m)
@@ -351,9 +353,9 @@ void path_die(struct path *p, const char *why)
 	struct conn *c = p->conn;
 	char peer[IPTEXT_MAX];
 
-	engine_log(c->e, LOG_NOTICE, "conn %08x: path %u to %s through %s left: %s (PSN %u to %u open)",
-		   c->id, p->index, ip_text(&p->flow.remote, peer), p->port->name, why, p->una,
-		   p->next);
+	engine_log(c->e, LOG_NOTICE,
+		   "conn %08x: path %u to %s through %s left: %s (PSN %u to %u open)", c->id,
+		   p->index, ip_text(&p->flow.remote, peer), p->port->name, why, p->una, p->next);
 	p->dead = true;
 	p->deaths++;
 	path_give_up(p, true);
@@ -461,7 +463,8 @@ static bool daemon_silent(struct path *p)
 	if (p->in_flight || c->e->now - max_u64(p->last_progress, c->last_placed) < limit)
 		return false;
 	engine_log(c->e, LOG_WARNING,
-		   "conn %08x: the kernel of %s answers, but its daemon has placed nothing for %llu ms; "
+		   "conn %08x: the kernel of %s answers, but its daemon has placed nothing for "
+		   "%llu ms; "
 		   "connection ended, check mroced there",
 		   c->id, ip_text(&c->peer, peer), (unsigned long long)(limit / MSEC));
 	conn_end(c, MROCE_E_PEER_GONE);

@@ -11,9 +11,9 @@
 #include <stdint.h>
 
 struct pool {
-	void *free;	/* list through the first word of each free record */
-	void *slabs;	/* list through the first word of each slab */
-	size_t size;	/* of a record */
+	void *free;  /* list through the first word of each free record */
+	void *slabs; /* list through the first word of each slab */
+	size_t size; /* of a record */
 	uint32_t nfree, used, max;
 };
 

@@ -49,7 +49,8 @@ struct port_ops {
 	void *(*tx_begin)(struct port *port, struct flow *flow, uint32_t len);
 	void (*tx_end)(struct port *port, uint32_t len);
 	/* Set-up packets: small, rare, may take a system call. 0 or -errno. */
-	int (*ctl_send)(struct port *port, const struct ip *remote, const void *payload, uint32_t len);
+	int (*ctl_send)(struct port *port, const struct ip *remote, const void *payload,
+			uint32_t len);
 	/* May this port reach that address (route known)? */
 	bool (*reachable)(struct port *port, const struct ip *remote);
 };
@@ -57,8 +58,8 @@ struct port_ops {
 struct port {
 	const struct port_ops *ops;
 	void *priv;
-	char name[16];	      /* interface name, for messages */
-	uint8_t index;	      /* in the engine's table; set by engine_port_add() */
+	char name[16]; /* interface name, for messages */
+	uint8_t index; /* in the engine's table; set by engine_port_add() */
 	bool up;
 	struct ip addr;	      /* own address that peers are told */
 	uint16_t mtu;	      /* bytes of IP packet */

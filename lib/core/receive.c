@@ -179,9 +179,9 @@ static void note_route(struct rxpath *rp, struct port *port, const struct packet
 	    ip_equal(&rp->flow.remote, &info->remote))
 		return;
 	rp->port = port;
-	rp->flow = (struct flow){
-		.remote = info->remote, .sport = info->sport, .queue = info->queue
-	};
+	rp->flow = (struct flow){ .remote = info->remote,
+				  .sport = info->sport,
+				  .queue = info->queue };
 }
 
 static void note_active(struct conn *c)
@@ -349,7 +349,8 @@ static bool sweep_path(struct rxpath *rp)
 	watch_order(rp, rx);
 	if (rp->suspect_at && any) {
 		/* Only if all queues were found empty since: else they may still lie there. */
-		if (now - rp->suspect_at < SUSPECT_AGE || rp->port->drained - rp->suspect_drained < 2)
+		if (now - rp->suspect_at < SUSPECT_AGE ||
+		    rp->port->drained - rp->suspect_drained < 2)
 			return true;
 		give_up_suspects(rp, rx, suspects);
 	}

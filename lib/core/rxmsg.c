@@ -445,9 +445,9 @@ static struct region *target(struct rxmsg *m, const struct data *d, uint64_t *ad
 		}
 		/* All of the message must lie in the region: else nothing of it is written. */
 		r = m->region;
-		return r && region_allows(r, d->addr - offset, d->msg_len, MROCE_ACCESS_REMOTE_WRITE) ?
-			       r :
-			       NULL;
+		return r && region_allows(r, d->addr - offset, d->msg_len, MROCE_ACCESS_REMOTE_WRITE)
+			       ? r
+			       : NULL;
 	}
 	return NULL;
 }
@@ -510,7 +510,8 @@ static enum placing read_response(const struct arrival *a, struct stream *s, con
 	if (!m)
 		return duplicate(a, NULL);
 	if (d->msg_len != m->msg_len || (m->chunk_size && m->chunk_size != d->chunk_size))
-		return broken(a->c, MROCE_DROP_BODY, "a read response that does not fit its request");
+		return broken(a->c, MROCE_DROP_BODY,
+			      "a read response that does not fit its request");
 	if (!m->chunk_size && !expect_chunks(m, d->msg_len, d->chunk_size))
 		return no_memory(a->c);
 	m->ack_wanted |= a->p->flags & MROCE_FLAG_ACK_REQ;

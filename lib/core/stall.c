@@ -63,8 +63,9 @@ static void report_tx(struct conn *c, const struct stream *s, const struct txmsg
 	if (!m->started) {
 		snprintf(text, sizeof(text), "%s", why_not_started(s));
 	} else if (find_envelope(c, m, &at)) {
-		snprintf(text, sizeof(text), "chunk %u on path %u PSN %u (%s), last answer %llu ms ago",
-			 at.chunk, at.path->index, at.psn,
+		snprintf(text, sizeof(text),
+			 "chunk %u on path %u PSN %u (%s), last answer %llu ms ago", at.chunk,
+			 at.path->index, at.psn,
 			 bitmap_test(at.path->seen, at.psn) ? "seen, not placed" : "not seen",
 			 ms(c->e->now - at.path->last_heard));
 	} else if (m->opcode == MROCE_WR_READ && !m->response) {
@@ -73,11 +74,12 @@ static void report_tx(struct conn *c, const struct stream *s, const struct txmsg
 	} else {
 		snprintf(text, sizeof(text), "chunk %u waits for a path with room", m->next_chunk);
 	}
-	engine_log(c->e, LOG_WARNING,
-		   "conn %08x to %s stream %u: message %u (%llu bytes) stalled for %llu ms: %s; peer "
-		   "last heard %llu ms ago",
-		   c->id, peer, s->id, m->started ? m->msg : s->tx_next, (unsigned long long)m->len,
-		   ms(c->e->now - m->progress_at), text, ms(c->e->now - c->last_heard));
+	engine_log(
+		c->e, LOG_WARNING,
+		"conn %08x to %s stream %u: message %u (%llu bytes) stalled for %llu ms: %s; peer "
+		"last heard %llu ms ago",
+		c->id, peer, s->id, m->started ? m->msg : s->tx_next, (unsigned long long)m->len,
+		ms(c->e->now - m->progress_at), text, ms(c->e->now - c->last_heard));
 }
 
 static void report_rx(struct conn *c, const struct stream *s, const struct rxmsg *m)
@@ -85,7 +87,8 @@ static void report_rx(struct conn *c, const struct stream *s, const struct rxmsg
 	char peer[IPTEXT_MAX];
 
 	engine_log(c->e, LOG_WARNING,
-		   "conn %08x from %s stream %u: message %u stalled for %llu ms: %llu of %llu bytes are "
+		   "conn %08x from %s stream %u: message %u stalled for %llu ms: %llu of %llu "
+		   "bytes are "
 		   "here, lowest missing chunk %u; peer last heard %llu ms ago",
 		   c->id, ip_text(&c->peer, peer), s->id, m->msg, ms(c->e->now - m->progress_at),
 		   (unsigned long long)m->got, (unsigned long long)m->msg_len, m->chunks.base,

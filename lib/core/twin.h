@@ -17,7 +17,7 @@ enum twin_verdict {
 	TWIN_DELIVER = 0, /* to engine_rx() with tracked = true */
 	TWIN_SETUP = 1,	  /* to engine_rx() with tracked = false */
 	TWIN_DONE = 2,	  /* POLL or PROBE: the reply is all */
-	/* negative: -enum mroce_reason, drop it */
+			  /* negative: -enum mroce_reason, drop it */
 };
 
 /*

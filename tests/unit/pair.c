@@ -191,9 +191,9 @@ static void on_log(void *ctx, int level, const char *line)
 	strncpy(s->last_log, line, sizeof(s->last_log) - 1);
 }
 
-static const struct engine_ops engine_ops = {
-	.complete = on_complete, .event = on_event, .log = on_log
-};
+static const struct engine_ops engine_ops = { .complete = on_complete,
+					      .event = on_event,
+					      .log = on_log };
 
 /* ---- life ---- */
 
@@ -382,9 +382,7 @@ void pair_connect(struct pair *p)
 
 uint32_t pair_region(struct pair *p, int side, void *mem, uint64_t len, uint32_t access)
 {
-	struct region_params r = {
-		.iova = (uintptr_t)mem, .len = len, .access = access, .base = mem
-	};
+	struct region_params r = { .iova = (uintptr_t)mem, .len = len, .access = access, .base = mem };
 	uint32_t key = 0;
 
 	ck_assert_int_eq(engine_region_add(p->side[side].engine, &r, &key), 0);

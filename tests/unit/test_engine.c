@@ -117,7 +117,8 @@ START_TEST(send__many_in_order)
 	w.p->fate = lossy;
 	w.p->fate_arg = (void *)(uintptr_t)losses[_i];
 	for (uint32_t i = 0; i < n; i++)
-		pair_post(w.p, 1, MROCE_WR_RECV, 5, i, w.key[1], w.mem[1] + i * len, len, NULL, 0, 0);
+		pair_post(w.p, 1, MROCE_WR_RECV, 5, i, w.key[1], w.mem[1] + i * len, len, NULL, 0,
+			  0);
 	for (uint32_t i = 0; i < n; i++)
 		pair_post(w.p, 0, i % 2 ? MROCE_WR_SEND : MROCE_WR_SEND_IMM, 5, i, w.key[0],
 			  w.mem[0] + i * len, len, NULL, 0, i);
@@ -166,7 +167,8 @@ START_TEST(write_imm__takes_a_receive)
 	struct world w = world_new(NULL, 1, 100000);
 	const struct engine_completion *c = w.p->side[1].done;
 
-	pair_post(w.p, 0, MROCE_WR_WRITE_IMM, 1, 9, w.key[0], w.mem[0], 50000, w.mem[1], w.key[1], 4711);
+	pair_post(w.p, 0, MROCE_WR_WRITE_IMM, 1, 9, w.key[0], w.mem[0], 50000, w.mem[1], w.key[1],
+		  4711);
 	pair_run(w.p, 50000000, NULL);
 	ck_assert_uint_eq(w.p->side[0].ndone, 0); /* no receive: it must wait */
 	pair_post(w.p, 1, MROCE_WR_RECV, 1, 5, 0, NULL, 0, NULL, 0, 0);
@@ -191,8 +193,10 @@ START_TEST(write__wrong_rkey_or_bounds)
 
 	w.p->fate = lossy;
 	w.p->fate_arg = (void *)20;
-	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 1, w.key[0], w.mem[0], 50000, w.mem[1], w.key[1] ^ 1, 0);
-	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 2, w.key[0], w.mem[0], 50000, w.mem[1] + 60000, w.key[1], 0);
+	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 1, w.key[0], w.mem[0], 50000, w.mem[1], w.key[1] ^ 1,
+		  0);
+	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 2, w.key[0], w.mem[0], 50000, w.mem[1] + 60000,
+		  w.key[1], 0);
 	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 3, w.key[0], w.mem[0], 10, other, readonly, 0);
 	pair_post(w.p, 0, MROCE_WR_READ, 1, 4, w.key[0], w.mem[0], 10, w.mem[1], w.key[1] ^ 1, 0);
 	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 5, w.key[0], w.mem[0], 10, w.mem[1], w.key[1], 0);
@@ -405,13 +409,15 @@ START_TEST(deferred__flush_then_acknowledge)
 {
 	struct world w = world_new(NULL, 2, 2000000);
 	struct late_memory late = { .mem = calloc(1, 2000000), .fail_at = _i ? 50 : 0 };
-	struct region_params r = { .iova = 0x1000000, .len = 2000000, .access = BOTH,
-				   .ops = &late_ops, .priv = &late };
+	struct region_params r = {
+		.iova = 0x1000000, .len = 2000000, .access = BOTH, .ops = &late_ops, .priv = &late
+	};
 	uint32_t key;
 
 	w.p->fate = messy;
 	ck_assert_int_eq(engine_region_add(w.p->side[1].engine, &r, &key), 0);
-	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 1, w.key[0], w.mem[0], w.size, (void *)0x1000000, key, 0);
+	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 1, w.key[0], w.mem[0], w.size, (void *)0x1000000, key,
+		  0);
 	pair_wait(w.p, 0, 1);
 	if (_i) {
 		check_status(&w, 0, 0, 1, MROCE_E_REMOTE_ACCESS);
@@ -441,11 +447,11 @@ START_TEST(network__everything_at_once)
 	w = world_new(&cfg, 4, 3000000);
 	w.p->fate = messy;
 	for (uint32_t i = 0; i < 300; i++)
-		pair_post(w.p, 1, MROCE_WR_RECV, i % 30, i, w.key[1], w.mem[1] + i * 10000, 10000, NULL,
-			  0, 0);
+		pair_post(w.p, 1, MROCE_WR_RECV, i % 30, i, w.key[1], w.mem[1] + i * 10000, 10000,
+			  NULL, 0, 0);
 	for (uint32_t i = 0; i < 300; i++)
-		pair_post(w.p, 0, MROCE_WR_SEND, i % 30, i, w.key[0], w.mem[0] + i * 10000, 10000, NULL,
-			  0, 0);
+		pair_post(w.p, 0, MROCE_WR_SEND, i % 30, i, w.key[0], w.mem[0] + i * 10000, 10000,
+			  NULL, 0, 0);
 	pair_wait(w.p, 0, 300);
 	pair_wait(w.p, 1, 300);
 	check_status(&w, 0, 0, 300, MROCE_OK);
@@ -516,8 +522,8 @@ START_TEST(path__dead_plane_is_left_and_found_again)
 		engine_path_stats(w.p->side[0].conn, i, &st);
 		ck_assert_uint_eq(st.state, 0);
 	}
-	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 1, w.key[0], w.mem[0] + 1, w.size - 1, w.mem[1], w.key[1],
-		  0);
+	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 1, w.key[0], w.mem[0] + 1, w.size - 1, w.mem[1],
+		  w.key[1], 0);
 	pair_wait(w.p, 0, 2);
 	ck_assert_mem_eq(w.mem[0] + 1, w.mem[1], w.size - 1);
 	check_quiet(&w);
@@ -579,7 +585,8 @@ START_TEST(life__peer_vanishes)
 	struct world w = world_new(NULL, 2, 4000000);
 
 	if (_i)
-		pair_post(w.p, 0, MROCE_WR_WRITE, 1, 1, w.key[0], w.mem[0], w.size, w.mem[1], w.key[1], 0);
+		pair_post(w.p, 0, MROCE_WR_WRITE, 1, 1, w.key[0], w.mem[0], w.size, w.mem[1],
+			  w.key[1], 0);
 	pair_post(w.p, 0, MROCE_WR_RECV, 1, 2, w.key[0], w.mem[0], 1000, NULL, 0, 0);
 	pair_post(w.p, 1, MROCE_WR_RECV, 1, 2, w.key[1], w.mem[1], 1000, NULL, 0, 0);
 	pair_run(w.p, 60000, NULL);
@@ -657,7 +664,8 @@ START_TEST(life__refused)
 	ck_assert_int_eq(engine_connect(p->side[0].engine, &nowhere, 5, NULL, NULL, p->now,
 					&p->side[0].conn),
 			 -EHOSTUNREACH);
-	ck_assert_int_eq(engine_connect(p->side[0].engine, &to, 5, NULL, NULL, p->now, &p->side[0].conn), 0);
+	ck_assert_int_eq(
+		engine_connect(p->side[0].engine, &to, 5, NULL, NULL, p->now, &p->side[0].conn), 0);
 	if (_i)
 		p->fate = none_passes;
 	ck_assert(pair_run(p, 10000000000ull, refused_0));
@@ -679,7 +687,8 @@ START_TEST(life__many_connections)
 	ck_assert_int_eq(engine_listen(p->side[1].engine, 5, NULL, 200), 0);
 	ck_assert_int_eq(engine_listen(p->side[1].engine, 5, NULL, 200), -EADDRINUSE);
 	for (int i = 0; i < 200; i++)
-		ck_assert_int_eq(engine_connect(p->side[0].engine, &to, 5, NULL, NULL, p->now, &c[i]), 0);
+		ck_assert_int_eq(
+			engine_connect(p->side[0].engine, &to, 5, NULL, NULL, p->now, &c[i]), 0);
 	pair_run(p, 4000000000ull, NULL);
 	ck_assert_int_eq(p->side[0].connected, 200);
 	ck_assert_int_eq(p->side[1].n_accepted, 200);
@@ -730,7 +739,8 @@ START_TEST(latency__two_packets_per_message)
 	before = w.p->packets;
 	start = w.p->now;
 	for (uint32_t i = 0; i < 100; i++) {
-		pair_post(w.p, 0, MROCE_WR_WRITE, 0, i, w.key[0], w.mem[0], 64, w.mem[1], w.key[1], 0);
+		pair_post(w.p, 0, MROCE_WR_WRITE, 0, i, w.key[0], w.mem[0], 64, w.mem[1], w.key[1],
+			  0);
 		pair_wait(w.p, 0, i + 1);
 	}
 	ck_assert_uint_le(w.p->packets - before, 100 * 2 + 20);

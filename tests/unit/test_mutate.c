@@ -20,7 +20,8 @@ static void mutate(struct pair *p, uint8_t *data, uint32_t len)
 	memcpy(was, data, sizeof(was));
 	while (n--) {
 		/* Mostly numbers of the body's head; sometimes anything behind cid and token. */
-		uint32_t at = pair_rand(p) % 2 ? MROCE_HDR_LEN + pair_rand(p) % 48 : pair_rand(p) % len;
+		uint32_t at = pair_rand(p) % 2 ? MROCE_HDR_LEN + pair_rand(p) % 48
+					       : pair_rand(p) % len;
 
 		if (at >= len || (at >= 4 && at < 12))
 			continue;

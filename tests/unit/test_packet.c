@@ -30,10 +30,16 @@ END_TEST
 
 static void make(uint8_t *buf, uint8_t type, uint16_t body_len)
 {
-	struct packet p = {
-		.type = type, .flags = 1, .path = 3, .epoch = 0xfff1, .body_len = body_len,
-		.cid = 0x11223344, .token = 0x55667788, .psn = 0xfffffffe, .una = 0xfffffff0, .ts = 99
-	};
+	struct packet p = { .type = type,
+			    .flags = 1,
+			    .path = 3,
+			    .epoch = 0xfff1,
+			    .body_len = body_len,
+			    .cid = 0x11223344,
+			    .token = 0x55667788,
+			    .psn = 0xfffffffe,
+			    .una = 0xfffffff0,
+			    .ts = 99 };
 
 	packet_seal(buf, &p);
 }

@@ -33,8 +33,13 @@ static void teardown(void)
 static int give(uint8_t type, uint32_t psn, struct packet change)
 {
 	uint8_t buf[MROCE_HDR_LEN];
-	struct packet p = { .type = type, .path = 2, .cid = CID, .token = TOKEN, .psn = psn,
-			    .una = 0xfffffffe, .ts = 42 };
+	struct packet p = { .type = type,
+			    .path = 2,
+			    .cid = CID,
+			    .token = TOKEN,
+			    .psn = psn,
+			    .una = 0xfffffffe,
+			    .ts = 42 };
 
 	if (change.cid)
 		p.cid = change.cid;
@@ -50,7 +55,8 @@ static int give(uint8_t type, uint32_t psn, struct packet change)
 
 START_TEST(twin__drops)
 {
-	ck_assert_int_eq(give(MROCE_DATA, 0, (struct packet){ .cid = CID + 1 }), -MROCE_DROP_NO_CONN);
+	ck_assert_int_eq(give(MROCE_DATA, 0, (struct packet){ .cid = CID + 1 }),
+			 -MROCE_DROP_NO_CONN);
 	ck_assert_int_eq(give(MROCE_DATA, 0, (struct packet){ .cid = CID + 0x10000 }),
 			 -MROCE_DROP_NO_CONN);
 	ck_assert_int_eq(give(MROCE_DATA, 0, (struct packet){ .token = 1 }), -MROCE_DROP_TOKEN);
