@@ -139,7 +139,7 @@ static void backlog_leave(struct conn *c)
 	if (!c->counts_in_backlog)
 		return;
 	c->counts_in_backlog = false;
-	LIST_FOREACH(l, &c->e->listeners, link) {
+	for (l = LIST_FIRST(&c->e->listeners); l; l = LIST_NEXT(l, link)) {
 		if (l->service == c->service && l->pending)
 			l->pending--;
 	}
@@ -338,7 +338,7 @@ static void flush_requests(struct conn *c, uint8_t status)
 
 	rxmsg_deferred_flush(c->e);
 	conn_drop_letters(c);
-	TAILQ_FOREACH(s, &c->streams, all)
+	for (s = TAILQ_FIRST(&c->streams); s; s = TAILQ_NEXT(s, all))
 		stream_flush(s, status);
 	conn_unready(c);
 	timer_clear(&c->e->timers, &c->stall);
@@ -563,7 +563,7 @@ int engine_listen(struct engine *e, uint32_t service, void *owner, uint32_t back
 
 	if (!service)
 		return -EINVAL;
-	LIST_FOREACH(l, &e->listeners, link) {
+	for (l = LIST_FIRST(&e->listeners); l; l = LIST_NEXT(l, link)) {
 		if (l->service == service)
 			return -EADDRINUSE;
 	}
@@ -581,7 +581,7 @@ void engine_unlisten(struct engine *e, uint32_t service)
 {
 	struct listener *l;
 
-	LIST_FOREACH(l, &e->listeners, link) {
+	for (l = LIST_FIRST(&e->listeners); l; l = LIST_NEXT(l, link)) {
 		if (l->service != service)
 			continue;
 		LIST_REMOVE(l, link);

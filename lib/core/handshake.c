@@ -214,7 +214,7 @@ static struct listener *find_listener(struct engine *e, uint32_t service)
 {
 	struct listener *l;
 
-	LIST_FOREACH(l, &e->listeners, link) {
+	for (l = LIST_FIRST(&e->listeners); l; l = LIST_NEXT(l, link)) {
 		if (l->service == service)
 			return l;
 	}

@@ -135,7 +135,7 @@ void conn_stall_timer(struct conn *c)
 
 	if (c->state != CONN_OPEN)
 		return;
-	TAILQ_FOREACH(s, &c->streams, all)
+	for (s = TAILQ_FIRST(&c->streams); s; s = TAILQ_NEXT(s, all))
 		busy |= look_at(c, s);
 	if (busy)
 		conn_watch(c);

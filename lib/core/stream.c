@@ -306,7 +306,7 @@ struct recv *stream_take_recv(struct stream *s, uint32_t rseq)
 {
 	struct recv *r;
 
-	TAILQ_FOREACH(r, &s->recvs, link) {
+	for (r = TAILQ_FIRST(&s->recvs); r; r = TAILQ_NEXT(r, link)) {
 		if (r->rseq == rseq) {
 			TAILQ_REMOVE(&s->recvs, r, link);
 			s->recv_taken++;

@@ -273,7 +273,7 @@ static struct txmsg *find(const struct txmsg_list *list, uint32_t msg)
 {
 	struct txmsg *m;
 
-	TAILQ_FOREACH(m, list, link) {
+	for (m = TAILQ_FIRST(list); m; m = TAILQ_NEXT(m, link)) {
 		if (m->started && m->msg == msg)
 			return m;
 	}
