@@ -221,6 +221,8 @@ int mroce_xdp(struct xdp_md *ctx)
 		return XDP_PASS;
 	if (parse_udp(frame_start(ctx), frame_end(ctx), config->udp_port, &p))
 		return XDP_PASS;
+	if (!packet_is_local(&p, config))
+		return XDP_PASS;
 	if (!socket_exists(ctx)) {
 		count(MROCE_COUNT_RX_NO_SOCKET);
 		return XDP_PASS;

@@ -19,6 +19,7 @@
 #include <bpf/bpf_endian.h>
 #include "crc.h"
 #include "mroce/drop_reasons.h"
+#include "mroce/maps.h"
 #include "mroce/wire.h"
 
 #define IP4_FRAGMENT 0x3fff /* more fragments, or an offset */
@@ -54,6 +55,7 @@ struct packet {
 	__u32 ts;
 	__be16 source;
 	__be16 dest;
+	struct mroce_address to; /* IPv4 as ::ffff:a.b.c.d */
 };
 
 /*
@@ -108,6 +110,10 @@ static __always_inline int parse_ip4(void *data, void *end, struct packet *p)
 	header = ip->ihl * 4;
 	total = bpf_ntohs(ip->tot_len);
 	p->v6 = 0;
+	p->to.word[0] = 0;
+	p->to.word[1] = 0;
+	p->to.word[2] = bpf_htonl(0xffff);
+	p->to.word[3] = ip->daddr;
 	p->tos = ip->tos;
 	p->l4 = p->l3 + header;
 	p->l4_room = total > header ? total - header : 0;
@@ -121,6 +127,7 @@ static __always_inline int parse_ip6(void *data, void *end, struct packet *p)
 	if ((void *)(ip + 1) > end || ip->version != 6 || ip->nexthdr != IPPROTO_UDP)
 		return PARSE_OTHER;
 	p->v6 = 1;
+	__builtin_memcpy(&p->to, &ip->daddr, sizeof(p->to));
 	p->tos = (bpf_ntohl(*(__be32 *)ip) >> 20) & 0xff;
 	p->l4 = p->l3 + sizeof(*ip);
 	p->l4_room = bpf_ntohs(ip->payload_len);
@@ -192,6 +199,22 @@ static __always_inline int parse_header(void *data, void *end, __u32 frame_len, 
 	p->una = bpf_ntohl(h->una);
 	p->ts = bpf_ntohl(h->ts);
 	return PARSE_OK;
+}
+
+/* Is it for one of our ports, not on its way through this host? Eight compares at most. */
+static __always_inline int packet_is_local(const struct packet *p,
+					   const struct mroce_bpf_config *config)
+{
+	int found = 0;
+
+#pragma clang loop unroll(full)
+	for (__u32 i = 0; i < MROCE_MAX_PORTS; i++) {
+		const struct mroce_address *a = &config->local[i];
+
+		found |= a->word[3] == p->to.word[3] && a->word[2] == p->to.word[2] && a->word[1] == p->to.word[1] &&
+			 a->word[0] == p->to.word[0];
+	}
+	return found;
 }
 
 static __always_inline int packet_has_ce(const struct packet *p)

@@ -122,6 +122,12 @@ void tables_activate(struct tables *t, uint16_t udp_port, bool nack)
 	__atomic_store_n(&t->config->schema, MROCE_MAP_SCHEMA, __ATOMIC_RELEASE);
 }
 
+void tables_local(struct tables *t, uint32_t index, const struct ip *addr)
+{
+	/* A packet that meets half an address passes to the stack: no harm. */
+	memcpy(&t->config->local[index], addr, sizeof(t->config->local[index]));
+}
+
 void tables_counters(const struct tables *t, uint64_t out[MROCE_COUNTERS])
 {
 	int cpus = libbpf_num_possible_cpus();

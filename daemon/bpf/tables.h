@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include "mroce/drop_reasons.h"
 #include "mroce/maps.h"
+#include "core/port.h"
 #include "daemon/port/log.h"
 
 enum table { TABLE_CONFIG, TABLE_CONNS, TABLE_PATHS, TABLE_COUNTERS, TABLES };
@@ -42,6 +43,8 @@ void tables_close(struct tables *t);
 void tables_silence(struct tables *t);
 /* The programs begin to work. */
 void tables_activate(struct tables *t, uint16_t udp_port, bool nack);
+/* The address of port number `index`: packets to it are ours. */
+void tables_local(struct tables *t, uint32_t index, const struct ip *addr);
 /* Adds the sums over all CPUs to out[]. */
 void tables_counters(const struct tables *t, uint64_t out[MROCE_COUNTERS]);
 

@@ -9,7 +9,7 @@
 #include <linux/types.h>
 #include "wire.h"
 
-#define MROCE_MAP_SCHEMA 1
+#define MROCE_MAP_SCHEMA 2
 
 #define MROCE_MAX_CONNS 4096  /* power of two: slot = cid & (MROCE_MAX_CONNS - 1) */
 #define MROCE_MAX_QUEUES 64   /* receive queues of one interface */
@@ -26,6 +26,11 @@ struct mroce_bpf_config {
 	__u16 udp_port; /* host byte order */
 	__u16 nack;	/* 1: pass gap-revealing packets with a note so that TC sends a NACK */
 	__u32 reserved[2];
+	/* The ports' own addresses, IPv4 as ::ffff:a.b.c.d, unused ones zero. Packets to others are on
+	 * their way through this host and none of our business. */
+	struct mroce_address {
+		__be32 word[4];
+	} local[MROCE_MAX_PORTS];
 };
 
 /* Written by the daemon, read by BPF. The daemon writes cid last when it opens a slot and first
@@ -82,7 +87,7 @@ struct mroce_note {
 /* skb mark by which the TC egress program knows a clone that is to become a NACK. */
 #define MROCE_NACK_MARK 0x6d724e4bu
 
-_Static_assert(sizeof(struct mroce_bpf_config) == 16, "map layout");
+_Static_assert(sizeof(struct mroce_bpf_config) == 16 + 16 * MROCE_MAX_PORTS, "map layout");
 _Static_assert(sizeof(struct mroce_conn_entry) == 32, "map layout");
 _Static_assert(sizeof(struct mroce_path_rx) == 256, "map layout");
 _Static_assert(__builtin_offsetof(struct mroce_path_rx, placed) == 128, "map layout");

@@ -158,7 +158,11 @@ void bed_reset(struct bed *bed)
 	memset(zero, 0, sizeof(zero));
 	for (uint32_t i = 0; i < MROCE_COUNTERS; i++)
 		bpf_map_update_elem(counters_fd(bed), &i, zero, 0);
-	*bed->config = (struct mroce_bpf_config){ MROCE_MAP_SCHEMA, MROCE_UDP_PORT, 1, { 0 } };
+	*bed->config = (struct mroce_bpf_config){
+		.schema = MROCE_MAP_SCHEMA, .udp_port = MROCE_UDP_PORT, .nack = 1
+	};
+	frame_host(false, &bed->config->local[0]);
+	frame_host(true, &bed->config->local[MROCE_MAX_PORTS - 1]);
 	for (uint32_t p = 0; p < MROCE_MAX_PATHS; p++)
 		track_reset(bed_path(bed, p), FIRST_PSN);
 	bed->conns[TEST_SLOT] = (struct mroce_conn_entry){

@@ -59,6 +59,8 @@ struct spec {
 #define FIRST_PSN 0xfffffff0u /* so that PSNs wrap in the tables */
 
 void frame_make(struct frame *f, const struct spec *spec);
+/* The address that frames which are no answers go to. */
+void frame_host(bool v6, struct mroce_address *out);
 /* Both CRCs anew after a change. */
 void frame_seal(struct frame *f);
 static inline struct mroce_hdr *frame_hdr(struct frame *f)

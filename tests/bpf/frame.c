@@ -8,6 +8,7 @@
 
 static const uint8_t host_mac[6] = { 2, 0, 0, 0, 0, 1 }, peer_mac[6] = { 2, 0, 0, 0, 0, 2 };
 static const uint8_t host_ip4[4] = { 10, 77, 0, 1 }, peer_ip4[4] = { 10, 77, 0, 2 };
+static const uint8_t host_ip6[16] = { 0xfd, [15] = 1 }, peer_ip6[16] = { 0xfd, [15] = 2 };
 
 static uint32_t put(struct frame *f, const void *data, uint32_t len)
 {
@@ -75,14 +76,12 @@ static void put_ip4(struct frame *f, const struct spec *s, uint32_t udp_len)
 static void put_ip6(struct frame *f, const struct spec *s, uint32_t udp_len)
 {
 	uint8_t ip[40] = { (uint8_t)(0x60 | s->tos >> 4), (uint8_t)(s->tos << 4 | 0xa), 0xbc, 0xde };
-	uint8_t host[16] = { 0xfd, [15] = 1 }, peer[16] = { 0xfd, [15] = 2 };
-
 	ip[4] = (uint8_t)(udp_len >> 8);
 	ip[5] = (uint8_t)udp_len;
 	ip[6] = 17;
 	ip[7] = s->answer ? 64 : 33;
-	memcpy(ip + 8, s->answer ? host : peer, 16);
-	memcpy(ip + 24, s->answer ? peer : host, 16);
+	memcpy(ip + 8, s->answer ? host_ip6 : peer_ip6, 16);
+	memcpy(ip + 24, s->answer ? peer_ip6 : host_ip6, 16);
 	f->l3 = put(f, ip, 40);
 }
 
@@ -102,6 +101,15 @@ static void put_hdr(struct frame *f, const struct spec *s)
 	};
 
 	f->h = put(f, &h, sizeof(h));
+}
+
+void frame_host(bool v6, struct mroce_address *out)
+{
+	static const uint8_t prefix[12] = { [10] = 0xff, [11] = 0xff };
+
+	memcpy(out, v6 ? host_ip6 : prefix, v6 ? 16 : 12);
+	if (!v6)
+		memcpy((uint8_t *)out + 12, host_ip4, 4);
 }
 
 void frame_make(struct frame *f, const struct spec *s)

@@ -18,6 +18,7 @@ struct field {
 static const struct field fields[] = {
 	FIELD(mroce_bpf_config, schema),      FIELD(mroce_bpf_config, udp_port),
 	FIELD(mroce_bpf_config, nack),	      FIELD(mroce_bpf_config, reserved),
+	FIELD(mroce_bpf_config, local),
 	FIELD(mroce_conn_entry, cid),	      FIELD(mroce_conn_entry, token),
 	FIELD(mroce_conn_entry, peer_cid),    FIELD(mroce_conn_entry, peer_token),
 	FIELD(mroce_conn_entry, hint),	      FIELD(mroce_conn_entry, npaths),

@@ -95,6 +95,12 @@ static void ip_of_nothing(struct frame *f)
 	f->b[f->l3 + 3] = 0;
 }
 
+/* The last byte of the destination, in either family right before UDP. */
+static void other_host(struct frame *f)
+{
+	f->b[f->l4 - 1] ^= 0x40;
+}
+
 static void body_len_longer(struct frame *f)
 {
 	HDR(f)->body_len = htons((uint16_t)(ntohs(HDR(f)->body_len) + 1));
@@ -237,6 +243,18 @@ static const struct fixture fixtures[] = {
 	  crc_of_body,
 	  XDP_REDIRECT,
 	  MROCE_COUNT_RX_REDIRECT },
+	/* On its way through this host. */
+	{ "DATA to another host", { .type = MROCE_DATA, .body = 60 }, other_host, XDP_PASS, 0 },
+	{ "IPv6 DATA to another host",
+	  { .type = MROCE_DATA, .body = 60, .v6 = true },
+	  other_host,
+	  XDP_PASS,
+	  0 },
+	{ "garbage to another host",
+	  { .type = 255, .body = 60, .v6 = true },
+	  other_host,
+	  XDP_PASS,
+	  0 },
 	/* Ours, but wrong. */
 	{ "IP says more than the frame has",
 	  { .type = MROCE_DATA, .body = 60 },
