@@ -115,14 +115,14 @@ kill -9 "$guardian"
 kill9 a
 check "killed with its guardian, TC filters stay" attached_is a "clsact mroce_tc_egress mroce_tc_ingres "
 in_ns a "$blast" detach v0 >"$work/detached" 2>&1
-check "detach takes them" equal "$(cat "$work/detached" | grep removed=)" "removed=3" detach
+check "detach takes them" equal "$(grep removed= "$work/detached")" "removed=3" detach
 check "and nothing is left" bare a
 
 # --- adopting ---
 adoptable
 check "a program by ip link is adopted" start v0
 check "and told so" equal "$(show a "['attach']")" adopted attach
-check "its tables are in use" equal "$(schema_of_attached)" 1 schema
+check "its tables are in use" [ "$(schema_of_attached)" -gt 0 ]
 quit a
 check "the adopted program stays, silent" silent
 start v0 >/dev/null
