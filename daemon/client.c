@@ -21,7 +21,7 @@
 #define SLOTS_FIRST 16
 #define SLOTS_MAX 65536
 
-#define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 static void on_socket(struct watch *w, uint32_t events)
 {

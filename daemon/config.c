@@ -24,7 +24,7 @@ struct setting {
 	const char *option; /* long option; NULL: only in the file */
 	char letter;	    /* short option; 0: none */
 	enum kind kind;
-	bool option_value;  /* KIND_BOOL: what the option, which has no argument, sets it to */
+	bool option_value; /* KIND_BOOL: what the option, which has no argument, sets it to */
 	size_t offset;
 	uint32_t min, max, initial; /* KIND_NUMBER; initial also KIND_BOOL */
 	const char *text_initial;
@@ -33,7 +33,10 @@ struct setting {
 
 #define AT(field) offsetof(struct config, field)
 #define NUMBER(section, key, option, field, min, max, initial, text)                             \
-	{ section, key, option, 0, KIND_NUMBER, false, AT(field), min, max, initial, NULL, "N", text }
+	{                                                                                        \
+		section, key, option, 0, KIND_NUMBER, false, AT(field), min, max, initial, NULL, \
+			"N", text                                                                \
+	}
 
 /* clang-format off */
 static const struct setting settings[] = {
@@ -296,11 +299,13 @@ static int unknown_key(struct reading *r, const char *section, const char *key)
 			used += (size_t)snprintf(known + used, sizeof(known) - used, " %s",
 						 settings[i].key);
 	if (used)
-		snprintf(r->error, r->size, "%s:%d: unknown key '%s' in [%s]; known are:%s", r->path,
-			 r->line, key, section, known);
+		snprintf(r->error, r->size, "%s:%d: unknown key '%s' in [%s]; known are:%s",
+			 r->path, r->line, key, section, known);
 	else
-		snprintf(r->error, r->size, "%s:%d: key '%s' in unknown section [%s]; sections are "
-					    "daemon, ports, transport, quota", r->path, r->line, key, section);
+		snprintf(r->error, r->size,
+			 "%s:%d: key '%s' in unknown section [%s]; sections are "
+			 "daemon, ports, transport, quota",
+			 r->path, r->line, key, section);
 	return -EINVAL;
 }
 
@@ -361,8 +366,8 @@ static void build_options(struct option *longs, char *shorts)
 
 		if (!t->option)
 			continue;
-		*longs++ = (struct option){ t->option, t->arg ? required_argument : no_argument, NULL,
-					    OPTION_SETTING + (int)i };
+		*longs++ = (struct option){ t->option, t->arg ? required_argument : no_argument,
+					    NULL, OPTION_SETTING + (int)i };
 		if (!t->letter)
 			continue;
 		*s++ = t->letter;
@@ -484,7 +489,8 @@ static void usage_line(FILE *out, char letter, const char *option, const char *a
 void config_usage(FILE *out)
 {
 	fprintf(out, "Usage: mroced -i INTERFACE [-i INTERFACE]... [OPTION]...\n"
-		     "Carries mroce connections of this host's applications over the interfaces named.\n\n");
+		     "Carries mroce connections of this host's applications over the interfaces "
+		     "named.\n\n");
 	for (size_t i = 0; i < SETTINGS; i++) {
 		const struct setting *s = &settings[i];
 
@@ -510,7 +516,8 @@ void config_usage(FILE *out)
 		if (s->option)
 			fprintf(out, ": as --%s\n", s->option);
 		else
-			fprintf(out, ": %s (%u to %u, default %u)\n", s->text, s->min, s->max, s->initial);
+			fprintf(out, ": %s (%u to %u, default %u)\n", s->text, s->min, s->max,
+				s->initial);
 	}
 }
 
@@ -533,19 +540,18 @@ static json_t *value_of(const struct config *c, const struct setting *s)
 
 json_t *config_show(const struct config *c)
 {
-	static const char *const origins[] = { [CONFIG_DEFAULT] = "default",
-					       [CONFIG_FROM_FILE] = "file",
-					       [CONFIG_FROM_OPTION] = "option" };
+	static const char *const origins[] = {
+		[CONFIG_DEFAULT] = "default", [CONFIG_FROM_FILE] = "file", [CONFIG_FROM_OPTION] = "option"
+	};
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < SETTINGS; i++) {
 		char key[64];
 
 		snprintf(key, sizeof(key), "%s.%s", settings[i].section, settings[i].key);
-		json_array_append_new(list,
-				      json_pack("{s:s,s:o,s:s}", "key", key, "value",
-						value_of(c, &settings[i]), "origin",
-						origins[c->origin[i]]));
+		json_array_append_new(list, json_pack("{s:s,s:o,s:s}", "key", key, "value",
+						      value_of(c, &settings[i]), "origin",
+						      origins[c->origin[i]]));
 	}
 	return list;
 }

@@ -23,8 +23,8 @@ enum config_origin {
 /* What config_read() found to do. */
 enum config_action {
 	CONFIG_RUN,
-	CONFIG_CHECK,	/* --check-config: it is fine, say so */
-	CONFIG_HELP,	/* usage is wanted */
+	CONFIG_CHECK, /* --check-config: it is fine, say so */
+	CONFIG_HELP,  /* usage is wanted */
 	CONFIG_VERSION,
 };
 

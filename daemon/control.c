@@ -20,8 +20,9 @@
 
 static struct abi_msg answer_to(const struct abi_msg *question)
 {
-	struct abi_msg msg = { .magic = ABI_MAGIC, .type = question->type, .answer = 1,
-			       .id = question->id };
+	struct abi_msg msg = {
+		.magic = ABI_MAGIC, .type = question->type, .answer = 1, .id = question->id
+	};
 
 	return msg;
 }
@@ -59,13 +60,14 @@ static void on_hello(struct client *c, const struct abi_msg *q, int fds[CTL_MAX_
 		return;
 	}
 	if (q->hello.version != ABI_VERSION) {
-		refuse(c, q, -EPROTO, "libmroce speaks version %u to mroced, this mroced (%s) speaks %d",
+		refuse(c, q, -EPROTO,
+		       "libmroce speaks version %u to mroced, this mroced (%s) speaks %d",
 		       q->hello.version, MROCE_VERSION, ABI_VERSION);
 		return;
 	}
 	if (c->quota->contexts >= c->d->cfg->contexts) {
-		refuse(c, q, -EDQUOT, "user %u has %u contexts already, see [quota] contexts", c->uid,
-		       c->quota->contexts);
+		refuse(c, q, -EDQUOT, "user %u has %u contexts already, see [quota] contexts",
+		       c->uid, c->quota->contexts);
 		return;
 	}
 	err = client_rings_open(c, out);
@@ -101,8 +103,10 @@ static bool region_refused(struct client *c, const struct abi_msg *q)
 		refuse(c, q, -EDQUOT, "user %u has %u regions already, see [quota] regions", c->uid,
 		       u->regions);
 	else if (q->mr.len > limit || u->bytes > limit - q->mr.len)
-		refuse(c, q, -EDQUOT, "user %u would have more than %u MiB in regions, see [quota] "
-				      "memory_mib", c->uid, c->d->cfg->memory_mib);
+		refuse(c, q, -EDQUOT,
+		       "user %u would have more than %u MiB in regions, see [quota] "
+		       "memory_mib",
+		       c->uid, c->d->cfg->memory_mib);
 	else
 		return false;
 	return true;
@@ -129,8 +133,9 @@ static void region_ask(struct client *c, const struct abi_msg *q,
 				   struct region *r, const char **why),
 		       int fd)
 {
-	struct region_params p = { .owner = c, .iova = q->mr.addr, .len = q->mr.len,
-				   .access = q->mr.access };
+	struct region_params p = {
+		.owner = c, .iova = q->mr.addr, .len = q->mr.len, .access = q->mr.access
+	};
 	struct abi_msg msg = answer_to(q);
 	const char *why = NULL;
 	struct region *r;
@@ -174,7 +179,8 @@ static int make_inplace(struct client *c, int fd, struct region_params *p, struc
 	if (!c->process)
 		err = process_open(c->pid, &c->process);
 	if (err) {
-		*why = "mroced may not reach the memory of the process (CAP_SYS_PTRACE); use mroce_alloc()";
+		*why = "mroced may not reach the memory of the process (CAP_SYS_PTRACE); use "
+		       "mroce_alloc()";
 		return err;
 	}
 	return region_inplace(c->process, p, &r->inplace);
@@ -227,7 +233,8 @@ static void on_listen(struct client *c, const struct abi_msg *q, int fds[CTL_MAX
 
 	(void)fds;
 	if (q->conn.service == 0 || q->conn.backlog == 0 || q->conn.backlog > BACKLOG_MAX) {
-		refuse(c, q, -EINVAL, "listen: service %u, backlog %u", q->conn.service, q->conn.backlog);
+		refuse(c, q, -EINVAL, "listen: service %u, backlog %u", q->conn.service,
+		       q->conn.backlog);
 		return;
 	}
 	l = calloc(1, sizeof(*l));
@@ -235,8 +242,8 @@ static void on_listen(struct client *c, const struct abi_msg *q, int fds[CTL_MAX
 	if (err) {
 		free(l);
 		refuse(c, q, err, "service %u: %s", q->conn.service,
-		       err == -EADDRINUSE ? "another application of this host listens for it" :
-					    strerror(-err));
+		       err == -EADDRINUSE ? "another application of this host listens for it"
+					  : strerror(-err));
 		return;
 	}
 	l->service = q->conn.service;
@@ -287,8 +294,9 @@ static void on_connect(struct client *c, const struct abi_msg *q, int fds[CTL_MA
 	err = engine_connect(d->engine, &remote, q->conn.service, c, s, d->now, &s->conn);
 	if (err) {
 		client_slot_free(&s);
-		refuse(c, q, err, "connect: %s", err == -EHOSTUNREACH ?
-			"no interface of mroced has a route to the address" : strerror(-err));
+		refuse(c, q, err, "connect: %s",
+		       err == -EHOSTUNREACH ? "no interface of mroced has a route to the address"
+					    : strerror(-err));
 		return;
 	}
 	if (q->conn.timeout_ms == 0)
@@ -395,8 +403,9 @@ static void on_show(struct client *c, const struct abi_msg *q, int fds[CTL_MAX_F
 	memcpy(what, q->show.what, sizeof(q->show.what));
 	text = show_text(c->d, what, q->show.conn_id);
 	if (!text) {
-		refuse(c, q, -EINVAL, "show: unknown object; known are all, port, conn, path, stream, "
-				      "counters, config");
+		refuse(c, q, -EINVAL,
+		       "show: unknown object; known are all, port, conn, path, stream, "
+		       "counters, config");
 		return;
 	}
 	msg.show.bytes = strlen(text);
@@ -449,7 +458,8 @@ void control_serve(struct client *c, uint32_t budget)
 		if (err == -EAGAIN)
 			return;
 		if (err) {
-			client_break(c, err == -EPIPE ? "it has gone" : "what it says is no message");
+			client_break(c,
+				     err == -EPIPE ? "it has gone" : "what it says is no message");
 			return;
 		}
 		handle(c, &q, fds);

@@ -99,7 +99,7 @@ void daemon_free(struct daemon **dp)
 	free(d);
 }
 
-#define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /* Packets are taken by the next turn anyway; netlink messages by the housekeeping. */
 static void on_ports(struct watch *w, uint32_t events)
@@ -136,7 +136,8 @@ void daemon_bury(struct daemon *d, struct conn *conn, bool close, enum mroce_clo
 		struct grave *graves = realloc(d->graves, room * sizeof(*graves));
 
 		if (!graves) {
-			journal(LOG_ERR, "no memory: connection %#x stays allocated", engine_conn_id(conn));
+			journal(LOG_ERR, "no memory: connection %#x stays allocated",
+				engine_conn_id(conn));
 			return;
 		}
 		d->graves = graves;

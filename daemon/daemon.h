@@ -89,6 +89,8 @@ uint64_t daemon_clock(void);
 int worker_signals(struct daemon *d);
 /* One turn without sleeping. Returns how much there was to do. */
 uint32_t worker_turn(struct daemon *d);
+/* Waits at most so long for sockets, doorbells and packets, and serves the sockets. */
+void worker_wait(struct daemon *d, uint64_t ns);
 /* Turns until daemon.stop, then takes leave of peers. */
 void worker_run(struct daemon *d);
 /* Peers are told that this host goes away; waits until they know, or a moment. */

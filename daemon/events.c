@@ -74,8 +74,9 @@ static void on_accepted(struct daemon *d, struct conn *conn)
 
 	if (!s) {
 		if (c)
-			journal(LOG_WARNING, "application %d (uid %u): its connections are used up, one "
-					     "from a peer is closed; see [quota] connections",
+			journal(LOG_WARNING,
+				"application %d (uid %u): its connections are used up, one "
+				"from a peer is closed; see [quota] connections",
 				c->pid, c->uid);
 		daemon_bury(d, conn, true, MROCE_CLOSE_NORMAL);
 		return;

@@ -27,7 +27,10 @@ static void line(int level, const char *fmt, va_list args)
 		fprintf(stderr, "<%d>%s\n", level, text);
 	else
 		fprintf(stderr, "mroced: %s%s\n",
-			level <= LOG_ERR ? "error: " : level == LOG_WARNING ? "warning: " : "", text);
+			level <= LOG_ERR       ? "error: "
+			: level == LOG_WARNING ? "warning: "
+					       : "",
+			text);
 }
 
 void journal(int level, const char *fmt, ...)

@@ -21,7 +21,7 @@
 /* Sockets that a user may have besides those of contexts: `mroce show` and the like. */
 #define EXTRA_SOCKETS 64
 
-#define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /* Out of descriptors. Who knocks must not keep us busy: take him in and close. */
 static void refuse_one(struct daemon *d)
@@ -95,9 +95,11 @@ static int lock_path(struct daemon *d, const char *path)
 			return journal_error(-errno, "%s: %s", name, strerror(errno));
 		if (flock(fd, LOCK_EX | LOCK_NB)) {
 			close(fd);
-			return journal_error(-EADDRINUSE,
-					     "%s: another mroced is using this socket; stop it, or give "
-					     "this one another --socket", path);
+			return journal_error(
+				-EADDRINUSE,
+				"%s: another mroced is using this socket; stop it, or give "
+				"this one another --socket",
+				path);
 		}
 		/* A daemon that has just ended may have removed the file between our two calls. */
 		if (fstat(fd, &mine) == 0 && stat(name, &there) == 0 && mine.st_ino == there.st_ino) {
@@ -127,8 +129,10 @@ static int bind_path(int fd, const char *path)
 
 	strcpy(addr.sun_path, path);
 	if (lstat(path, &st) == 0 && !S_ISSOCK(st.st_mode))
-		return journal_error(-EEXIST, "%s is there and is no socket: remove it, or give another "
-					      "--socket", path);
+		return journal_error(-EEXIST,
+				     "%s is there and is no socket: remove it, or give another "
+				     "--socket",
+				     path);
 	unlink(path);
 	if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)) || chmod(path, 0666) ||
 	    listen(fd, LISTEN_BACKLOG))
@@ -143,7 +147,8 @@ int control_open(struct daemon *d)
 	int err;
 
 	if (strlen(path) >= sizeof(((struct sockaddr_un *)0)->sun_path))
-		return journal_error(-ENAMETOOLONG, "--socket %s: longer than a socket's path may be", path);
+		return journal_error(-ENAMETOOLONG,
+				     "--socket %s: longer than a socket's path may be", path);
 	err = make_folder(path);
 	if (err)
 		return journal_error(err, "making the folder of %s: %s", path, strerror(-err));
@@ -151,8 +156,8 @@ int control_open(struct daemon *d)
 	if (err)
 		return err;
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	err = fd < 0 ? journal_error(-errno, "control socket: %s", strerror(errno)) :
-		       bind_path(fd, path);
+	err = fd < 0 ? journal_error(-errno, "control socket: %s", strerror(errno))
+		     : bind_path(fd, path);
 	if (!err) {
 		d->listener = (struct watch){ on_knock, fd };
 		err = daemon_watch(d, &d->listener, EPOLLIN);

@@ -65,7 +65,8 @@ static void serve(const struct config *cfg, struct daemon *d)
 	size_t used = 0;
 
 	for (int i = 0; cfg->interfaces[i]; i++)
-		used += (size_t)snprintf(names + used, sizeof(names) - used, " %s", cfg->interfaces[i]);
+		used += (size_t)snprintf(names + used, sizeof(names) - used, " %s",
+					 cfg->interfaces[i]);
 	journal(LOG_INFO, "ready: %s, UDP port %u, %u paths, on%s", cfg->socket, cfg->udp_port,
 		cfg->paths, names);
 	sd_notifyf(0, "READY=1\nSTATUS=Serving on%s", names);
@@ -120,8 +121,8 @@ static int start(struct config *cfg, int argc, char **argv)
 	case CONFIG_CHECK: break;
 	}
 	if (!cfg->interfaces[0]) {
-		journal(LOG_ERR, "no interface named: use -i NAME, or 'interface = NAME' under [ports] in "
-				 CONFIG_FILE_DEFAULT);
+		journal(LOG_ERR, "no interface named: use -i NAME, or 'interface = NAME' under "
+				 "[ports] in " CONFIG_FILE_DEFAULT);
 		return EXIT_USAGE;
 	}
 	if (action == CONFIG_CHECK) {

@@ -95,8 +95,8 @@ static int move(const struct inplace *r, bool to_process, const struct iovec *lo
 
 	if (!same_memory(r))
 		return -ESRCH;
-	bytes = to_process ? process_vm_writev(r->process->pid, local, n, remote, n, 0) :
-			     process_vm_readv(r->process->pid, local, n, remote, n, 0);
+	bytes = to_process ? process_vm_writev(r->process->pid, local, n, remote, n, 0)
+			   : process_vm_readv(r->process->pid, local, n, remote, n, 0);
 	if (bytes < 0)
 		return -errno;
 	*moved = (size_t)bytes;

@@ -131,8 +131,9 @@ static uint32_t requests_waiting(struct client *c)
 
 static void complete_here(struct client *c, const struct abi_sqe *e, enum mroce_status status)
 {
-	struct engine_completion done = { .id = e->id, .stream = e->stream, .opcode = e->opcode,
-					  .status = (uint8_t)status };
+	struct engine_completion done = {
+		.id = e->id, .stream = e->stream, .opcode = e->opcode, .status = (uint8_t)status
+	};
 
 	client_complete(c, e->handle, &done);
 }
@@ -147,9 +148,15 @@ static enum mroce_status status_of_end(const struct slot *s)
 static bool submit_one(struct client *c, const struct abi_sqe *e)
 {
 	struct slot *s = client_slot(c, e->handle);
-	struct work_request wr = { .id = e->id, .opcode = e->opcode, .stream = e->stream,
-				   .key = e->key, .addr = e->addr, .len = e->len,
-				   .raddr = e->raddr, .rkey = e->rkey, .imm = e->imm };
+	struct work_request wr = { .id = e->id,
+				   .opcode = e->opcode,
+				   .stream = e->stream,
+				   .key = e->key,
+				   .addr = e->addr,
+				   .len = e->len,
+				   .raddr = e->raddr,
+				   .rkey = e->rkey,
+				   .imm = e->imm };
 	int err;
 
 	c->owed++;

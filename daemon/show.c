@@ -25,8 +25,9 @@ static json_t *address(const struct ip *ip)
 
 static json_t *show_daemon(struct daemon *d)
 {
-	return json_pack("{s:s,s:i,s:I,s:s,s:i,s:i,s:s,s:f}", "version", MROCE_VERSION, "pid", getpid(),
-			 "uptime_s", (json_int_t)((daemon_clock() - d->started) / NS_PER_S), "socket",
+	return json_pack("{s:s,s:i,s:I,s:s,s:i,s:i,s:s,s:f}", "version", MROCE_VERSION, "pid",
+			 getpid(), "uptime_s",
+			 (json_int_t)((daemon_clock() - d->started) / NS_PER_S), "socket",
 			 d->cfg->socket, "clients", (int)d->nclients, "wire_version",
 			 MROCE_WIRE_VERSION, "cc", d->cfg->cc, "busy_ratio", d->busy_ratio);
 }
@@ -57,8 +58,8 @@ static json_t *show_conn(const struct daemon *d, struct conn *conn)
 	struct conn_stats st;
 
 	engine_conn_stats(conn, d->now, &st);
-	return json_pack("{s:o,s:o,s:I,s:s,s:i,s:i,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "id",
-			 hex(st.id), "peer", address(engine_conn_peer(conn)), "service",
+	return json_pack("{s:o,s:o,s:I,s:s,s:i,s:i,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}",
+			 "id", hex(st.id), "peer", address(engine_conn_peer(conn)), "service",
 			 (json_int_t)st.service, "state", state_name(s, &st), "owner_pid",
 			 s ? s->client->pid : 0, "owner_uid", s ? (int)s->client->uid : 0, "paths",
 			 (json_int_t)st.npaths, "streams", (json_int_t)st.streams, "tx_bytes",
@@ -72,9 +73,9 @@ static json_t *show_conn(const struct daemon *d, struct conn *conn)
 
 static json_t *show_path(uint32_t conn_id, uint32_t path, const struct path_stats *st)
 {
-	json_t *o = json_pack("{s:o,s:i,s:i,s:o,s:i,s:i,s:s}", "conn", hex(conn_id), "path", (int)path,
-			      "port", st->port, "remote", address(&st->remote), "sport", st->sport,
-			      "epoch", st->epoch, "state", st->state ? "dead" : "up");
+	json_t *o = json_pack("{s:o,s:i,s:i,s:o,s:i,s:i,s:s}", "conn", hex(conn_id), "path",
+			      (int)path, "port", st->port, "remote", address(&st->remote), "sport",
+			      st->sport, "epoch", st->epoch, "state", st->state ? "dead" : "up");
 	const struct {
 		const char *key;
 		uint64_t value;
@@ -112,13 +113,13 @@ static json_t *show_path(uint32_t conn_id, uint32_t path, const struct path_stat
 
 static json_t *show_stream(uint32_t conn_id, const struct stream_stats *st)
 {
-	return json_pack("{s:o,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "conn", hex(conn_id), "stream",
-			 (json_int_t)st->stream, "tx_queued", (json_int_t)st->tx_queued, "tx_next_msg",
-			 (json_int_t)st->tx_next_msg, "tx_done_msg", (json_int_t)st->tx_done_msg,
-			 "rx_next_msg", (json_int_t)st->rx_next_msg, "recv_posted",
-			 (json_int_t)st->recv_posted, "recv_taken", (json_int_t)st->recv_taken, "credit",
-			 (json_int_t)st->credit, "tx_bytes", (json_int_t)st->tx_bytes, "rx_bytes",
-			 (json_int_t)st->rx_bytes);
+	return json_pack("{s:o,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "conn", hex(conn_id),
+			 "stream", (json_int_t)st->stream, "tx_queued", (json_int_t)st->tx_queued,
+			 "tx_next_msg", (json_int_t)st->tx_next_msg, "tx_done_msg",
+			 (json_int_t)st->tx_done_msg, "rx_next_msg", (json_int_t)st->rx_next_msg,
+			 "recv_posted", (json_int_t)st->recv_posted, "recv_taken",
+			 (json_int_t)st->recv_taken, "credit", (json_int_t)st->credit, "tx_bytes",
+			 (json_int_t)st->tx_bytes, "rx_bytes", (json_int_t)st->rx_bytes);
 }
 
 /* Calls `one` for each connection that is asked for. */
@@ -183,7 +184,7 @@ static json_t *show_counters(struct daemon *d, uint32_t conn_id)
 		MROCE_DROP_LIST(X)
 #undef X
 #define X(name, number, text) { #name, number, "count", text },
-		MROCE_COUNT_LIST(X)
+			MROCE_COUNT_LIST(X)
 #undef X
 	};
 	uint64_t kernel[MROCE_COUNTERS] = { 0 };
@@ -196,11 +197,11 @@ static json_t *show_counters(struct daemon *d, uint32_t conn_id)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		int n = rows[i].number;
 
-		json_array_append_new(list, json_pack("{s:s,s:i,s:s,s:I,s:I,s:s}", "name", rows[i].name,
-						      "number", n, "kind", rows[i].kind, "kernel",
-						      (json_int_t)kernel[n], "engine",
-						      (json_int_t)engine.reasons[n], "text",
-						      rows[i].text));
+		json_array_append_new(list, json_pack("{s:s,s:i,s:s,s:I,s:I,s:s}", "name",
+						      rows[i].name, "number", n, "kind",
+						      rows[i].kind, "kernel", (json_int_t)kernel[n],
+						      "engine", (json_int_t)engine.reasons[n],
+						      "text", rows[i].text));
 	}
 	return list;
 }
@@ -215,12 +216,9 @@ static const struct {
 	const char *what, *key;
 	json_t *(*show)(struct daemon *d, uint32_t conn_id);
 } objects[] = {
-	{ "port", "ports", show_ports },
-	{ "conn", "connections", show_conns },
-	{ "path", "paths", show_paths },
-	{ "stream", "streams", show_streams },
-	{ "counters", "counters", show_counters },
-	{ "config", "config", show_config },
+	{ "port", "ports", show_ports },	   { "conn", "connections", show_conns },
+	{ "path", "paths", show_paths },	   { "stream", "streams", show_streams },
+	{ "counters", "counters", show_counters }, { "config", "config", show_config },
 };
 
 char *show_text(struct daemon *d, const char *what, uint32_t conn_id)

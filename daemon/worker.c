@@ -115,7 +115,7 @@ uint32_t worker_turn(struct daemon *d)
 
 /* ---- waiting ---- */
 
-static void wait_events(struct daemon *d, uint64_t ns)
+void worker_wait(struct daemon *d, uint64_t ns)
 {
 	struct timespec timeout = { (time_t)(ns / SEC), (long)(ns % SEC) };
 	struct epoll_event events[EPOLL_EVENTS];
@@ -176,7 +176,7 @@ static void nap(struct daemon *d)
 		return;
 	before = daemon_clock();
 	if (ask_for_doorbells(d) && !d->client_broken)
-		wait_events(d, limit);
+		worker_wait(d, limit);
 	stop_doorbells(d);
 	d->now = daemon_clock();
 	d->slept_ns += d->now - before;
@@ -239,7 +239,7 @@ static void idle(struct daemon *d)
 	sched_yield();
 	if (d->now - d->watched >= 10 * US) {
 		d->watched = d->now;
-		wait_events(d, 0);
+		worker_wait(d, 0);
 	}
 }
 
@@ -255,7 +255,7 @@ void worker_run(struct daemon *d)
 			d->busy_until = d->now + d->cfg->spin_us * US;
 			if (d->now - d->watched >= CONTROL_NS) {
 				d->watched = d->now;
-				wait_events(d, 0);
+				worker_wait(d, 0);
 			}
 		} else {
 			idle(d);
@@ -276,7 +276,7 @@ void worker_farewell(struct daemon *d)
 	/* The engine keeps a closed connection until the peer has heard of it. */
 	for (;;) {
 		if (!worker_turn(d))
-			wait_events(d, 100 * US);
+			worker_wait(d, 100 * US);
 		engine_stats(d->engine, &stats);
 		if (stats.conns == 0 || d->now >= limit)
 			return;

@@ -43,7 +43,8 @@ static struct mroce_completion wait_one(struct mroce *m)
 	if (mroce_wait(m, &c, 1, TIMEOUT_MS) != 1)
 		die(m, "wait");
 	if (c.status != MROCE_OK) {
-		fprintf(stderr, "write: request %" PRIu64 ": %s\n", c.id, mroce_status_text(c.status));
+		fprintf(stderr, "write: request %" PRIu64 ": %s\n", c.id,
+			mroce_status_text(c.status));
 		exit(1);
 	}
 	return c;
@@ -126,7 +127,8 @@ static void write_all(struct mroce *m, const char *host)
 		die(m, "connect");
 	wait_one(m);
 	for (uint64_t i = 0; i < PARTS - 1; i++)
-		if (mroce_post_write(conn, STREAM, mr, i * PART, PART, offer.addr + i * PART, offer.rkey, i))
+		if (mroce_post_write(conn, STREAM, mr, i * PART, PART, offer.addr + i * PART,
+				     offer.rkey, i))
 			die(m, "post_write");
 	if (mroce_post_write_imm(conn, STREAM, mr, SIZE - PART, PART, offer.addr + SIZE - PART,
 				 offer.rkey, sum(bytes, SIZE), PARTS - 1))

@@ -102,7 +102,8 @@ static int wait_answer(struct mroce *m, uint64_t deadline)
 
 		if (err == -ENOTCONN)
 			return err;
-		if (err == -EAGAIN && ctl_wait(m->sock, POLLIN, client_ms_left(deadline)) == -ETIMEDOUT)
+		if (err == -EAGAIN &&
+		    ctl_wait(m->sock, POLLIN, client_ms_left(deadline)) == -ETIMEDOUT)
 			return -ETIMEDOUT;
 	}
 	return 0;
@@ -111,7 +112,8 @@ static int wait_answer(struct mroce *m, uint64_t deadline)
 static int explain(struct mroce *m, int err)
 {
 	if (err == -ENOTCONN)
-		return client_fail(m, err, "the connection to mroced has broken: it stopped or died");
+		return client_fail(m, err,
+				   "the connection to mroced has broken: it stopped or died");
 	if (err == -ETIMEDOUT)
 		return client_fail(m, err, "mroced does not answer");
 	return client_fail(m, err, "sending to mroced: %s", strerror(-err));

@@ -26,7 +26,8 @@ struct request {
 	struct mroce_conn *conn; /* NULL: the connection was closed, drop the completion */
 	uint32_t stream;
 	uint8_t opcode;
-	TAILQ_ENTRY(request) link; /* in conn->requests in order of posting, or in m->free_requests */
+	TAILQ_ENTRY(request)
+	link; /* in conn->requests in order of posting, or in m->free_requests */
 };
 
 TAILQ_HEAD(request_list, request);

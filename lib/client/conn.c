@@ -117,8 +117,10 @@ int mroce_listen(struct mroce *m, uint32_t service, int backlog, struct mroce_li
 	int err;
 
 	if (service == 0 || backlog < 1 || backlog > BACKLOG_MAX)
-		return client_fail(m, -EINVAL, "listen: service %u, backlog %d: service must not be 0, "
-					       "backlog is 1 to %d", service, backlog, BACKLOG_MAX);
+		return client_fail(m, -EINVAL,
+				   "listen: service %u, backlog %d: service must not be 0, "
+				   "backlog is 1 to %d",
+				   service, backlog, BACKLOG_MAX);
 	l = calloc(1, sizeof(*l));
 	if (!l)
 		return client_fail(m, -ENOMEM, "no memory for a listener");
@@ -211,14 +213,17 @@ static int explain_refusal(struct mroce *m, int err, const char *peer, uint32_t 
 	case -ECONNREFUSED:
 		return client_fail(m, err, "%s: nobody listens for service %u", peer, service);
 	case -EBUSY:
-		return client_fail(m, err, "%s: service %u takes no more connections now", peer, service);
+		return client_fail(m, err, "%s: service %u takes no more connections now", peer,
+				   service);
 	case -EPROTONOSUPPORT:
 		return client_fail(m, err, "%s: its mroced speaks no common protocol version", peer);
 	case -EHOSTUNREACH:
 		return client_fail(m, err, "%s: no interface of mroced has a route to it", peer);
 	case -ETIMEDOUT:
-		return client_fail(m, err, "%s: no answer: is mroced running there, and does the network "
-					   "let its UDP port pass?", peer);
+		return client_fail(m, err,
+				   "%s: no answer: is mroced running there, and does the network "
+				   "let its UDP port pass?",
+				   peer);
 	}
 	return err;
 }

@@ -117,11 +117,13 @@ static int map_rings(struct mroce *m, const struct abi_msg *answer, int fd)
 	struct stat st;
 	void *p;
 
-	if (answer->hello.sq_entries != ABI_SQ_ENTRIES || answer->hello.cq_entries != ABI_CQ_ENTRIES ||
+	if (answer->hello.sq_entries != ABI_SQ_ENTRIES ||
+	    answer->hello.cq_entries != ABI_CQ_ENTRIES ||
 	    answer->hello.ring_bytes < sizeof(*m->rings) || fstat(fd, &st) ||
 	    (uint64_t)st.st_size < sizeof(*m->rings))
-		return client_fail(m, -EPROTO, "mroced's rings have another layout: library and daemon "
-					       "are of different versions, restart what is older");
+		return client_fail(m, -EPROTO,
+				   "mroced's rings have another layout: library and daemon "
+				   "are of different versions, restart what is older");
 	p = mmap(NULL, sizeof(*m->rings), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (p == MAP_FAILED)
 		return client_fail(m, -errno, "mapping the rings: %s", strerror(errno));
@@ -157,8 +159,9 @@ static int hello(struct mroce *m)
 	m->doorbell = ctl_take_fd(fds, ABI_FD_DOORBELL);
 	m->wake = ctl_take_fd(fds, ABI_FD_WAKE);
 	if (fds[ABI_FD_RINGS] < 0 || m->doorbell < 0 || m->wake < 0)
-		err = client_fail(m, -EPROTO, "mroced's answer carries too few descriptors (limit of "
-					      "open files? see ulimit -n)");
+		err = client_fail(m, -EPROTO,
+				  "mroced's answer carries too few descriptors (limit of "
+				  "open files? see ulimit -n)");
 	if (!err)
 		err = map_rings(m, &msg, fds[ABI_FD_RINGS]);
 	ctl_close_fds(fds);
@@ -168,13 +171,11 @@ static int hello(struct mroce *m)
 static int explain_connect(const char *path, int err)
 {
 	switch (err) {
-	case -ENOENT:
-		return client_fail(NULL, err, "%s does not exist: is mroced running?", path);
+	case -ENOENT: return client_fail(NULL, err, "%s does not exist: is mroced running?", path);
 	case -ECONNREFUSED:
 		return client_fail(NULL, err, "%s: nobody listens: mroced has died, start it again",
 				   path);
-	case -EACCES:
-		return client_fail(NULL, err, "%s: no permission to write to it", path);
+	case -EACCES: return client_fail(NULL, err, "%s: no permission to write to it", path);
 	}
 	return client_fail(NULL, err, "%s: %s", path, strerror(-err));
 }

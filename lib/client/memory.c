@@ -16,7 +16,8 @@ static int check_args(struct mroce *m, size_t size, int access)
 	if (size == 0)
 		return client_fail(m, -EINVAL, "a region needs at least one byte");
 	if (access & ~ACCESS_ALL)
-		return client_fail(m, -EINVAL, "access %#x: only MROCE_ACCESS_* bits", (unsigned)access);
+		return client_fail(m, -EINVAL, "access %#x: only MROCE_ACCESS_* bits",
+				   (unsigned)access);
 	return 0;
 }
 
@@ -38,13 +39,15 @@ static int shared_memory(struct mroce *m, size_t bytes, int *fd_out, void **out)
 		return client_fail(m, -errno, "memfd_create: %s", strerror(errno));
 	if (ftruncate(fd, (off_t)bytes) ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
-		err = client_fail(m, -errno, "sizing a region of %zu bytes: %s", bytes, strerror(errno));
+		err = client_fail(m, -errno, "sizing a region of %zu bytes: %s", bytes,
+				  strerror(errno));
 		close(fd);
 		return err;
 	}
 	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (p == MAP_FAILED) {
-		err = client_fail(m, -errno, "mapping a region of %zu bytes: %s", bytes, strerror(errno));
+		err = client_fail(m, -errno, "mapping a region of %zu bytes: %s", bytes,
+				  strerror(errno));
 		close(fd);
 		return err;
 	}

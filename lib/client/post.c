@@ -34,8 +34,8 @@ static int check(struct mroce_conn *c, const struct post *p)
 	if (!p->mr || p->mr->m != m)
 		return client_fail(m, -EINVAL, "%zu bytes without a region of this context", p->len);
 	if (p->offset > p->mr->size || p->len > p->mr->size - p->offset)
-		return client_fail(m, -EINVAL, "%zu bytes at %zu: the region has %zu", p->len, p->offset,
-				   p->mr->size);
+		return client_fail(m, -EINVAL, "%zu bytes at %zu: the region has %zu", p->len,
+				   p->offset, p->mr->size);
 	if (p->len > MROCE_MSG_MAX)
 		return client_fail(m, -EINVAL, "%zu bytes: the longest message has %llu", p->len,
 				   MROCE_MSG_MAX);
@@ -80,8 +80,12 @@ static int post(struct mroce_conn *c, const struct post *p)
 int mroce_post_send(struct mroce_conn *conn, uint32_t stream, const struct mroce_mr *mr,
 		    size_t offset, size_t len, uint64_t id)
 {
-	struct post p = { .opcode = MROCE_WR_SEND, .stream = stream, .mr = mr, .offset = offset,
-			  .len = len, .id = id };
+	struct post p = { .opcode = MROCE_WR_SEND,
+			  .stream = stream,
+			  .mr = mr,
+			  .offset = offset,
+			  .len = len,
+			  .id = id };
 
 	return post(conn, &p);
 }
@@ -89,8 +93,13 @@ int mroce_post_send(struct mroce_conn *conn, uint32_t stream, const struct mroce
 int mroce_post_send_imm(struct mroce_conn *conn, uint32_t stream, const struct mroce_mr *mr,
 			size_t offset, size_t len, uint32_t imm, uint64_t id)
 {
-	struct post p = { .opcode = MROCE_WR_SEND_IMM, .stream = stream, .mr = mr, .offset = offset,
-			  .len = len, .imm = imm, .id = id };
+	struct post p = { .opcode = MROCE_WR_SEND_IMM,
+			  .stream = stream,
+			  .mr = mr,
+			  .offset = offset,
+			  .len = len,
+			  .imm = imm,
+			  .id = id };
 
 	return post(conn, &p);
 }
@@ -98,8 +107,12 @@ int mroce_post_send_imm(struct mroce_conn *conn, uint32_t stream, const struct m
 int mroce_post_recv(struct mroce_conn *conn, uint32_t stream, const struct mroce_mr *mr,
 		    size_t offset, size_t len, uint64_t id)
 {
-	struct post p = { .opcode = MROCE_WR_RECV, .stream = stream, .mr = mr, .offset = offset,
-			  .len = len, .id = id };
+	struct post p = { .opcode = MROCE_WR_RECV,
+			  .stream = stream,
+			  .mr = mr,
+			  .offset = offset,
+			  .len = len,
+			  .id = id };
 
 	return post(conn, &p);
 }
@@ -107,8 +120,14 @@ int mroce_post_recv(struct mroce_conn *conn, uint32_t stream, const struct mroce
 int mroce_post_write(struct mroce_conn *conn, uint32_t stream, const struct mroce_mr *mr,
 		     size_t offset, size_t len, uint64_t remote_addr, uint32_t rkey, uint64_t id)
 {
-	struct post p = { .opcode = MROCE_WR_WRITE, .stream = stream, .mr = mr, .offset = offset,
-			  .len = len, .raddr = remote_addr, .rkey = rkey, .id = id };
+	struct post p = { .opcode = MROCE_WR_WRITE,
+			  .stream = stream,
+			  .mr = mr,
+			  .offset = offset,
+			  .len = len,
+			  .raddr = remote_addr,
+			  .rkey = rkey,
+			  .id = id };
 
 	return post(conn, &p);
 }
@@ -117,9 +136,15 @@ int mroce_post_write_imm(struct mroce_conn *conn, uint32_t stream, const struct 
 			 size_t offset, size_t len, uint64_t remote_addr, uint32_t rkey,
 			 uint32_t imm, uint64_t id)
 {
-	struct post p = { .opcode = MROCE_WR_WRITE_IMM, .stream = stream, .mr = mr,
-			  .offset = offset, .len = len, .raddr = remote_addr, .rkey = rkey,
-			  .imm = imm, .id = id };
+	struct post p = { .opcode = MROCE_WR_WRITE_IMM,
+			  .stream = stream,
+			  .mr = mr,
+			  .offset = offset,
+			  .len = len,
+			  .raddr = remote_addr,
+			  .rkey = rkey,
+			  .imm = imm,
+			  .id = id };
 
 	return post(conn, &p);
 }
@@ -127,8 +152,14 @@ int mroce_post_write_imm(struct mroce_conn *conn, uint32_t stream, const struct 
 int mroce_post_read(struct mroce_conn *conn, uint32_t stream, const struct mroce_mr *mr,
 		    size_t offset, size_t len, uint64_t remote_addr, uint32_t rkey, uint64_t id)
 {
-	struct post p = { .opcode = MROCE_WR_READ, .stream = stream, .mr = mr, .offset = offset,
-			  .len = len, .raddr = remote_addr, .rkey = rkey, .id = id };
+	struct post p = { .opcode = MROCE_WR_READ,
+			  .stream = stream,
+			  .mr = mr,
+			  .offset = offset,
+			  .len = len,
+			  .raddr = remote_addr,
+			  .rkey = rkey,
+			  .id = id };
 
 	return post(conn, &p);
 }

@@ -18,16 +18,16 @@
 #define ABI_CQ_ENTRIES 8192
 
 enum abi_type {
-	ABI_HELLO = 1,	  /* first message of an application; answer carries 3 fds, see enum abi_hello_fd */
-	ABI_MR_SHARED,	  /* carries 1 fd: a memfd sealed against shrinking */
-	ABI_MR_INPLACE,	  /* memory of the calling process, reached with process_vm_readv/writev */
+	ABI_HELLO = 1, /* first message of an application; answer carries 3 fds, see enum abi_hello_fd */
+	ABI_MR_SHARED,	/* carries 1 fd: a memfd sealed against shrinking */
+	ABI_MR_INPLACE, /* memory of the calling process, reached with process_vm_readv/writev */
 	ABI_MR_FREE,
 	ABI_LISTEN,
 	ABI_UNLISTEN,
-	ABI_CONNECT,	  /* answered when the set-up has ended */
+	ABI_CONNECT, /* answered when the set-up has ended */
 	ABI_CLOSE,
-	ABI_TAKEN,	  /* an accepted connection was handed to the application; no answer */
-	ABI_SHOW,	  /* no HELLO needed; answer carries 1 fd: a memfd with JSON text */
+	ABI_TAKEN,	       /* an accepted connection was handed to the application; no answer */
+	ABI_SHOW,	       /* no HELLO needed; answer carries 1 fd: a memfd with JSON text */
 	ABI_EV_ACCEPTED = 128, /* from the daemon, unasked */
 	ABI_EV_ENDED,
 };
@@ -39,7 +39,7 @@ enum abi_type {
 enum abi_hello_fd {
 	ABI_FD_RINGS,	 /* memfd of struct abi_rings */
 	ABI_FD_DOORBELL, /* eventfd; write it if daemon_asleep could be cleared */
-	ABI_FD_WAKE,	 /* read end of a pipe; a byte comes when the daemon has cleared app_asleep */
+	ABI_FD_WAKE, /* read end of a pipe; a byte comes when the daemon has cleared app_asleep */
 	ABI_HELLO_FDS,
 };
 
@@ -47,8 +47,8 @@ struct abi_msg {
 	uint32_t magic;
 	uint16_t type;	 /* enum abi_type; the same in an answer */
 	uint16_t answer; /* 0 request or event, 1 answer */
-	uint32_t id;	 /* chosen by the asker, comes back in the answer; EV_ENDED: cq_tail at that time */
-	int32_t status;	 /* answers: 0 or -errno; EV_ENDED: enum mroce_status */
+	uint32_t id; /* chosen by the asker, comes back in the answer; EV_ENDED: cq_tail at that time */
+	int32_t status; /* answers: 0 or -errno; EV_ENDED: enum mroce_status */
 	union {
 		struct {
 			uint32_t version;
@@ -63,11 +63,11 @@ struct abi_msg {
 			uint32_t key; /* answer; and the request of ABI_MR_FREE */
 		} mr;
 		struct {
-			uint8_t ip[16];	  /* CONNECT: peer; EV_ACCEPTED: peer */
+			uint8_t ip[16]; /* CONNECT: peer; EV_ACCEPTED: peer */
 			uint32_t service;
 			uint32_t backlog; /* LISTEN */
-			uint32_t handle;  /* names the connection in this context; CLOSE, TAKEN, ENDED */
-			uint32_t conn_id; /* the daemon's connection id, for messages */
+			uint32_t handle; /* names the connection in this context; CLOSE, TAKEN, ENDED */
+			uint32_t conn_id;    /* the daemon's connection id, for messages */
 			uint32_t timeout_ms; /* CONNECT: give up after; 0 = the daemon's default */
 		} conn;
 		struct {
@@ -119,7 +119,7 @@ struct abi_rings {
 	uint32_t sq_head __attribute__((aligned(64))); /* daemon */
 	uint32_t daemon_asleep;			       /* daemon; doorbell eventfd wanted */
 	uint32_t cq_tail __attribute__((aligned(64))); /* daemon */
-	uint32_t events;			       /* daemon; control messages sent unasked so far */
+	uint32_t events; /* daemon; control messages sent unasked so far */
 	uint32_t sq_tail __attribute__((aligned(64))); /* application */
 	uint32_t cq_head __attribute__((aligned(64))); /* application */
 	uint32_t app_asleep;			       /* application; wake eventfd wanted */

@@ -64,12 +64,10 @@ int ctl_send(int fd, const struct abi_msg *msg, const int *fds, int nfds)
 	switch (errno) {
 	case EAGAIN:
 	case ENOBUFS:
-	case EINTR:
-		return -EAGAIN;
+	case EINTR: return -EAGAIN;
 	case EPIPE:
 	case ECONNRESET:
-	case ENOTCONN:
-		return -EPIPE;
+	case ENOTCONN: return -EPIPE;
 	}
 	return -errno;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include "core/twin.h"
 #include "loop_port.h"
 
@@ -90,13 +91,13 @@ static const struct port_ops loop_ops = {
 	.reachable = loop_reachable,
 };
 
+/* By pages, which are zero and cost nothing until they are used. */
 static void *zeroed(size_t n, size_t size)
 {
-	void *p = aligned_alloc(64, (n * size + 63) / 64 * 64);
+	void *p = mmap(NULL, n * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (!p)
+	if (p == MAP_FAILED)
 		abort();
-	memset(p, 0, n * size);
 	return p;
 }
 
@@ -108,7 +109,11 @@ struct loop_port *loop_port_new(struct engine *e)
 	l->engine = e;
 	l->random = 88172645463325252ull;
 	l->frames = zeroed(FRAMES, sizeof(*l->frames));
-	l->port = (struct port){ .ops = &loop_ops, .priv = l, .name = "loop", .up = true, .mtu = MTU,
+	l->port = (struct port){ .ops = &loop_ops,
+				 .priv = l,
+				 .name = "loop",
+				 .up = true,
+				 .mtu = MTU,
 				 .payload_max = PAYLOAD_MAX };
 	memcpy(l->port.addr.a, address, sizeof(address));
 	l->port.paths = zeroed(MROCE_MAX_CONNS * MROCE_MAX_PATHS, sizeof(*l->port.paths));
@@ -123,10 +128,10 @@ void loop_port_free(struct loop_port **lp)
 	struct loop_port *l = *lp;
 
 	*lp = NULL;
-	free(l->port.paths);
-	free(l->port.conns);
-	free(l->frames);
-	free(l);
+	munmap(l->port.paths, MROCE_MAX_CONNS * MROCE_MAX_PATHS * sizeof(*l->port.paths));
+	munmap(l->port.conns, MROCE_MAX_CONNS * sizeof(*l->port.conns));
+	munmap(l->frames, FRAMES * sizeof(*l->frames));
+	munmap(l, sizeof(*l));
 }
 
 void loop_port_lose(struct loop_port *l, uint32_t ppm)
@@ -182,4 +187,25 @@ uint32_t loop_port_rx(struct loop_port *l, uint64_t now, uint32_t budget)
 	if (l->head == l->tail)
 		l->port.drained++;
 	return n;
+}
+
+const struct mroce_conn_entry *loop_port_conn(const struct loop_port *l, uint32_t cid)
+{
+	return &l->port.conns[cid & (MROCE_MAX_CONNS - 1)];
+}
+
+void loop_port_inject(struct loop_port *l, const void *payload, uint32_t len, bool straight,
+		      uint64_t now)
+{
+	static struct frame f;
+	struct rx_info info = { .remote = l->port.addr, .sport = 50000, .tracked = false };
+
+	f.len = len;
+	f.sport = info.sport;
+	memcpy(f.bytes, payload, len);
+	if (straight)
+		engine_rx(l->engine, &l->port, f.bytes, len, &info, now);
+	else
+		receive(l, &f, now);
+	engine_rx_flush(l->engine, now);
 }

@@ -20,5 +20,10 @@ void loop_port_free(struct loop_port **l);
 void loop_port_lose(struct loop_port *l, uint32_t ppm);
 /* Delivers at most `budget` packets to the engine. */
 uint32_t loop_port_rx(struct loop_port *l, uint64_t now, uint32_t budget);
+/* The connection table's entry of a connection. */
+const struct mroce_conn_entry *loop_port_conn(const struct loop_port *l, uint32_t cid);
+/* One packet from outside; straight to the engine, or through the tracker first. */
+void loop_port_inject(struct loop_port *l, const void *payload, uint32_t len, bool straight,
+		      uint64_t now);
 
 #endif

@@ -31,7 +31,8 @@ static void open_both(void)
 static void connect_both(void)
 {
 	ck_assert_int_eq(mroce_listen(b, SERVICE, 16, &listener), 0);
-	ck_assert_msg(mroce_connect(a, LOOP_ADDRESS, SERVICE, WAIT_MS, &ca) == 0, "%s", mroce_last_error(a));
+	ck_assert_msg(mroce_connect(a, LOOP_ADDRESS, SERVICE, WAIT_MS, &ca) == 0, "%s",
+		      mroce_last_error(a));
 	ck_assert_int_eq(mroce_accept(listener, WAIT_MS, &cb), 0);
 }
 
@@ -194,7 +195,8 @@ START_TEST(connect__no_route)
 	struct mroce_conn *c = NULL;
 
 	ck_assert_int_eq(mroce_connect(a, "192.0.2.1", SERVICE, WAIT_MS, &c), -EHOSTUNREACH);
-	ck_assert_int_eq(mroce_connect(a, "no.such.host.invalid", SERVICE, WAIT_MS, &c), -EHOSTUNREACH);
+	ck_assert_int_eq(mroce_connect(a, "no.such.host.invalid", SERVICE, WAIT_MS, &c),
+			 -EHOSTUNREACH);
 	ck_assert_ptr_null(c);
 }
 END_TEST
@@ -311,7 +313,8 @@ START_TEST(write_read__in_place)
 	ck_assert_int_eq(mroce_reg(b, dst + 5, len, ACCESS, &md), 0);
 	ck_assert_int_eq(mroce_reg(a, back + 1, len, ACCESS, &mk), 0);
 	ck_assert_int_eq(mroce_post_write(ca, 0, ms, 0, len, (uintptr_t)mroce_mr_addr(md),
-					  mroce_mr_rkey(md), 21), 0);
+					  mroce_mr_rkey(md), 21),
+			 0);
 	expect(a, 21, MROCE_WR_WRITE, MROCE_OK);
 	ck_assert_int_eq(memcmp(src + 3, dst + 5, len), 0);
 	ck_assert_uint_eq(dst[4], 0);
@@ -319,11 +322,13 @@ START_TEST(write_read__in_place)
 	/* What was read ahead for the last message must not be used for the next. */
 	fill(src, len + 7, 6);
 	ck_assert_int_eq(mroce_post_write(ca, 0, ms, 0, len, (uintptr_t)mroce_mr_addr(md),
-					  mroce_mr_rkey(md), 22), 0);
+					  mroce_mr_rkey(md), 22),
+			 0);
 	expect(a, 22, MROCE_WR_WRITE, MROCE_OK);
 	ck_assert_int_eq(memcmp(src + 3, dst + 5, len), 0);
 	ck_assert_int_eq(mroce_post_read(ca, 1, mk, 0, len, (uintptr_t)mroce_mr_addr(md),
-					 mroce_mr_rkey(md), 23), 0);
+					 mroce_mr_rkey(md), 23),
+			 0);
 	expect(a, 23, MROCE_WR_READ, MROCE_OK);
 	ck_assert_int_eq(memcmp(back + 1, src + 3, len), 0);
 	mroce_mr_free(&ms);
@@ -337,17 +342,20 @@ END_TEST
 
 START_TEST(write__unmapped_memory_is_an_error)
 {
-	uint8_t *gone = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *gone = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			     0);
 	struct mroce_mr *mr;
 
 	ck_assert_int_eq(mroce_reg(a, gone, 1 << 20, ACCESS, &mr), 0);
 	munmap(gone, 1 << 20);
 	ck_assert_int_eq(mroce_post_write(ca, 0, mr, 0, 1 << 20, (uintptr_t)mroce_mr_addr(mb),
-					  mroce_mr_rkey(mb), 31), 0);
+					  mroce_mr_rkey(mb), 31),
+			 0);
 	expect(a, 31, MROCE_WR_WRITE, MROCE_E_LOCAL_ACCESS);
 	/* The stream goes on. */
 	ck_assert_int_eq(mroce_post_write(ca, 0, ma, 0, 5000, (uintptr_t)mroce_mr_addr(mb),
-					  mroce_mr_rkey(mb), 32), 0);
+					  mroce_mr_rkey(mb), 32),
+			 0);
 	expect(a, 32, MROCE_WR_WRITE, MROCE_OK);
 	mroce_mr_free(&mr);
 }
@@ -381,7 +389,8 @@ static void flood(uint64_t total)
 
 		while (recvs < total && mroce_post_recv(cb, 0, mb, recvs % 1000 * 64, 64, recvs) == 0)
 			recvs++;
-		while (posted < total && mroce_post_send(ca, 0, ma, posted % 1000 * 64, 64, posted) == 0)
+		while (posted < total &&
+		       mroce_post_send(ca, 0, ma, posted % 1000 * 64, 64, posted) == 0)
 			posted++;
 		n = mroce_poll(b, c, 64);
 		ck_assert_int_ge(n, 0);
@@ -464,7 +473,8 @@ START_TEST(arm__descriptor_becomes_readable)
 		/* A wake-up that comes late from before is allowed; then arm again. */
 		while (mroce_poll(b, &c, 1) == 0)
 			if (mroce_arm(b) == 0)
-				ck_assert_msg(poll(&p, 1, WAIT_MS) == 1, "round %d: not woken", (int)i);
+				ck_assert_msg(poll(&p, 1, WAIT_MS) == 1, "round %d: not woken",
+					      (int)i);
 		ck_assert_uint_eq(c.id, i);
 		expect(a, i, MROCE_WR_SEND, MROCE_OK);
 	}
@@ -510,7 +520,8 @@ START_TEST(close__peer_sees_its_requests_end_first)
 	expect(b, 0, MROCE_WR_RECV, MROCE_OK);
 	mroce_conn_close(&ca);
 	for (uint64_t i = 1; i < 100; i++) {
-		ck_assert_msg(mroce_conn_error(cb) == MROCE_OK, "the end was visible before request %d", (int)i);
+		ck_assert_msg(mroce_conn_error(cb) == MROCE_OK,
+			      "the end was visible before request %d", (int)i);
 		expect(b, i, MROCE_WR_RECV, MROCE_E_PEER_GONE);
 	}
 	wait_for_end(b, cb, MROCE_E_PEER_GONE);

@@ -104,7 +104,8 @@ static struct raw hello(void)
 	ck_assert_int_eq(ctl_send(sock, &msg, NULL, 0), 0);
 	msg = answer(r.fds);
 	ck_assert_int_eq(msg.status, 0);
-	r.rings = mmap(NULL, sizeof(*r.rings), PROT_READ | PROT_WRITE, MAP_SHARED, r.fds[ABI_FD_RINGS], 0);
+	r.rings = mmap(NULL, sizeof(*r.rings), PROT_READ | PROT_WRITE, MAP_SHARED,
+		       r.fds[ABI_FD_RINGS], 0);
 	ck_assert_ptr_ne(r.rings, MAP_FAILED);
 	return r;
 }
@@ -114,8 +115,13 @@ static struct raw hello(void)
 START_TEST(message__garbage_is_hung_up_on)
 {
 	static const uint8_t garbage[400];
-	static const size_t sizes[] = { 1, 15, 16, sizeof(struct abi_msg) - 1, sizeof(struct abi_msg),
-					sizeof(struct abi_msg) + 1, sizeof(garbage) };
+	static const size_t sizes[] = { 1,
+					15,
+					16,
+					sizeof(struct abi_msg) - 1,
+					sizeof(struct abi_msg),
+					sizeof(struct abi_msg) + 1,
+					sizeof(garbage) };
 
 	ck_assert_int_eq(send(sock, garbage, sizes[_i], 0), (ssize_t)sizes[_i]);
 	expect_hangup();
@@ -227,11 +233,15 @@ START_TEST(mr_shared__wrong_descriptors)
 	msg = register_fd(make_memfd(MFD_ALLOW_SEALING, 4096, F_SEAL_SHRINK), 4097);
 	ck_assert_int_eq(msg.status, -EINVAL);
 	ck_assert_ptr_nonnull(strstr(msg.text, "smaller"));
-	ck_assert_int_lt(register_fd(make_memfd(MFD_ALLOW_SEALING, 4096, F_SEAL_SHRINK | F_SEAL_WRITE),
-				     4096).status, 0);
-	ck_assert_int_eq(register_fd(make_memfd(MFD_ALLOW_SEALING, 4096, F_SEAL_SHRINK), UINT64_MAX).status,
-			 -EINVAL);
-	ck_assert_int_eq(register_fd(make_memfd(MFD_ALLOW_SEALING, 4096, F_SEAL_SHRINK), 4096).status, 0);
+	ck_assert_int_lt(
+		register_fd(make_memfd(MFD_ALLOW_SEALING, 4096, F_SEAL_SHRINK | F_SEAL_WRITE), 4096)
+			.status,
+		0);
+	ck_assert_int_eq(
+		register_fd(make_memfd(MFD_ALLOW_SEALING, 4096, F_SEAL_SHRINK), UINT64_MAX).status,
+		-EINVAL);
+	ck_assert_int_eq(
+		register_fd(make_memfd(MFD_ALLOW_SEALING, 4096, F_SEAL_SHRINK), 4096).status, 0);
 }
 END_TEST
 
@@ -356,8 +366,8 @@ START_TEST(rings__head_out_of_range)
 
 		ring_store(&r.rings->sq_tail, tail + ABI_SQ_ENTRIES);
 		ck_assert_int_eq(write(r.fds[ABI_FD_DOORBELL], &(uint64_t){ 1 }, 8), 8);
-		while (ring_load(&r.rings->sq_head) != tail + ABI_SQ_ENTRIES && time(NULL) < limit &&
-		       ctl_wait(sock, POLLIN, 1) != 0)
+		while (ring_load(&r.rings->sq_head) != tail + ABI_SQ_ENTRIES &&
+		       time(NULL) < limit && ctl_wait(sock, POLLIN, 1) != 0)
 			;
 		if (ctl_wait(sock, POLLIN, 0) == 0)
 			break;
@@ -456,8 +466,8 @@ static json_t *show(const char *what)
 
 START_TEST(show__all_objects)
 {
-	static const char *const keys[] = { "daemon", "ports", "connections", "paths", "streams", "counters",
-					    "config" };
+	static const char *const keys[] = { "daemon",  "ports",	   "connections", "paths",
+					    "streams", "counters", "config" };
 	struct mroce *m;
 	struct mroce_listener *l;
 	struct mroce_conn *c;
@@ -471,9 +481,12 @@ START_TEST(show__all_objects)
 		ck_assert_msg(json_object_get(o, keys[i]), "no %s", keys[i]);
 	ck_assert_uint_eq(json_array_size(json_object_get(o, "connections")), 2);
 	ck_assert_uint_ge(json_array_size(json_object_get(o, "paths")), 16);
-	ck_assert_int_eq(json_integer_value(json_object_get(
-				 json_array_get(json_object_get(o, "connections"), 0), "owner_pid")), getpid());
-	ck_assert_int_eq(json_integer_value(json_object_get(json_object_get(o, "daemon"), "clients")), 1);
+	ck_assert_int_eq(
+		json_integer_value(json_object_get(
+			json_array_get(json_object_get(o, "connections"), 0), "owner_pid")),
+		getpid());
+	ck_assert_int_eq(
+		json_integer_value(json_object_get(json_object_get(o, "daemon"), "clients")), 1);
 	json_decref(o);
 	o = show("counters");
 	ck_assert_ptr_null(json_object_get(o, "paths"));

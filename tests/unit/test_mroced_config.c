@@ -50,10 +50,12 @@ static int read_options(char **argv, enum config_action *action)
 
 START_TEST(config_read_file__all_kinds)
 {
-	ck_assert_int_eq(read_text("# comment\n[ports]\ninterface = eth0\ninterface = eth1@10.0.0.1, eth2\n"
-				   "udp_port = 5000\nnack = no\nallow_generic=yes\n\n[transport]\n"
-				   "cc = fixed\npaths = 16\n[quota]\ncontexts = 7\n[daemon]\n"
-				   "socket = /run/x.sock\n"), 0);
+	ck_assert_int_eq(
+		read_text("# comment\n[ports]\ninterface = eth0\ninterface = eth1@10.0.0.1, eth2\n"
+			  "udp_port = 5000\nnack = no\nallow_generic=yes\n\n[transport]\n"
+			  "cc = fixed\npaths = 16\n[quota]\ncontexts = 7\n[daemon]\n"
+			  "socket = /run/x.sock\n"),
+		0);
 	ck_assert_str_eq(cfg.interfaces[0], "eth0");
 	ck_assert_str_eq(cfg.interfaces[1], "eth1@10.0.0.1");
 	ck_assert_str_eq(cfg.interfaces[2], "eth2");
@@ -87,7 +89,8 @@ static const struct {
 	{ "[transport]\npaths = 99999999999999999999999\n", { ":2:", "1 to 16" } },
 	{ "[ports]\nthis is no setting\n", { ":2:", "key = value" } },
 	{ "[ports]\ninterface = a-name-that-is-too-long\n", { ":2:", "interface" } },
-	{ "[ports]\ninterface = eth0\ninterface = eth0@10.0.0.2\n", { ":3:", "eth0@10.0.0.2", "before" } },
+	{ "[ports]\ninterface = eth0\ninterface = eth0@10.0.0.2\n",
+	  { ":3:", "eth0@10.0.0.2", "before" } },
 	{ "[ports]\ninterface = a b c d e f g h i\n", { ":2:", "'i'", "8" } },
 	{ "[ports]\ninterface = eth0@\n", { ":2:", "ADDRESS" } },
 	{ "udp_port = 5000\n", { ":1:", "udp_port", "section" } },
@@ -105,7 +108,8 @@ END_TEST
 
 START_TEST(config_read_file__not_there)
 {
-	ck_assert_int_eq(config_read_file(&cfg, "/nonexistent/mroced.conf", error, sizeof(error)), -ENOENT);
+	ck_assert_int_eq(config_read_file(&cfg, "/nonexistent/mroced.conf", error, sizeof(error)),
+			 -ENOENT);
 	ck_assert_ptr_nonnull(strstr(error, "/nonexistent/mroced.conf"));
 }
 END_TEST
@@ -114,10 +118,13 @@ START_TEST(config_read__options_beat_the_file)
 {
 	enum config_action action;
 
-	ck_assert_int_eq(read_text("[ports]\ninterface = eth0\nudp_port = 5000\nring_size = 128\n"), 0);
+	ck_assert_int_eq(read_text("[ports]\ninterface = eth0\nudp_port = 5000\nring_size = 128\n"),
+			 0);
 	config_free(&cfg);
 	config_init(&cfg);
-	ck_assert_int_eq(READ_OPTIONS(&action, "-i", "eth7", "--udp-port", "6000", "--no-nack", "-c", path), 0);
+	ck_assert_int_eq(
+		READ_OPTIONS(&action, "-i", "eth7", "--udp-port", "6000", "--no-nack", "-c", path),
+		0);
 	ck_assert_int_eq(action, CONFIG_RUN);
 	ck_assert_str_eq(cfg.interfaces[0], "eth7");
 	ck_assert_ptr_null(cfg.interfaces[1]);
@@ -162,9 +169,9 @@ static const char *origin_of(json_t *list, const char *key)
 	size_t i;
 	json_t *o;
 
-	json_array_foreach(list, i, o)
-		if (strcmp(json_string_value(json_object_get(o, "key")), key) == 0)
-			return json_string_value(json_object_get(o, "origin"));
+	json_array_foreach(list, i,
+			   o) if (strcmp(json_string_value(json_object_get(o, "key")), key) ==
+				  0) return json_string_value(json_object_get(o, "origin"));
 	return "missing";
 }
 
@@ -188,10 +195,11 @@ START_TEST(config_usage__names_every_option)
 	char *text = NULL;
 	size_t size = 0;
 	FILE *f = open_memstream(&text, &size);
-	static const char *const options[] = { "-i, --interface", "--socket", "--udp-port", "--paths", "--cc",
-					       "--config", "--check-config", "--allow-generic", "--no-nack",
-					       "--ring-size", "--verbose", "--pid-file", "--version",
-					       "--help" };
+	static const char *const options[] = {
+		"-i, --interface", "--socket",	     "--udp-port",	"--paths",   "--cc",
+		"--config",	   "--check-config", "--allow-generic", "--no-nack", "--ring-size",
+		"--verbose",	   "--pid-file",     "--version",	"--help"
+	};
 
 	config_usage(f);
 	fclose(f);
