@@ -120,9 +120,21 @@ transfer_runs()
 	[ "$(on h1 -j show conn | json "any(c['owner_pid'] == $sender and c['tx_bytes'] > 1e7 for c in d['connections'])")" = True ]
 }
 
+# A client of another protocol is dropped, told why, and harms nobody.
+strangers()
+{
+	ends_with 1 on h1 perf -n 1 --service 7001 10.1.0.2 || return 1
+	wait_until grep -q "not the file protocol" "$work/recv" || { cat "$work/recv"; return 1; }
+	on h1 send -q "$src/one" 10.1.0.2 && cmp "$src/one" "$dst/one" || return 1
+	spawn h2 perf -s 2>"$work/perf"
+	wait_until grep -q answering "$work/perf" || return 1
+	ends_with 1 on h1 send --service 7002 "$src/one" 10.1.0.2 &&
+		wait_until grep -q "does not speak" "$work/perf" && on h1 perf -n 1 10.1.0.2
+}
+
 start_huge()
 {
-	truncate -s 20G "$work/huge"
+	truncate -s 5G "$work/huge"
 	spawn h1 send -q "$work/huge" 10.1.0.2 2>"$work/send"
 	sender=$!
 	wait_until transfer_runs || { cat "$work/send" "$work/recv"; return 1; }
@@ -183,6 +195,7 @@ check "nobody listens: said, with what to start" \
 	says "mroce recv --service 4711" on h1 send --service 4711 "$src/one" 10.1.0.2
 check "no such file is an error" ends_with 1 on h1 send "$work/none" 10.1.0.2
 check "no host is misuse" ends_with 2 on h1 send "$src/one"
+check "strangers to the protocol are dropped" strangers
 check "SIGINT to the sender: nothing half done stays" interrupted
 check "kill -9 of the sender: neither" sender_killed
 check "kill -9 of the receiver ends the sender" receiver_killed
