@@ -15,6 +15,7 @@
 #define BLOCKED_MAX (1 * MSEC)
 #define TIMERS_PER_RUN 4096
 #define STARVED_WAIT (100 * USEC)
+#define OVERSLEPT (300 * USEC)
 
 void engine_log(struct engine *e, int level, const char *fmt, ...)
 {
@@ -344,6 +345,8 @@ uint32_t engine_run(struct engine *e, uint64_t now, uint32_t budget)
 
 	e->now = now;
 	e->blocked = 0;
+	if (now > OVERSLEPT && timer_next(&e->timers) < now - OVERSLEPT)
+		e->overslept_at = now;
 	engine_reserve(e);
 	feed_the_starved(e);
 	receive_send_acks(e);

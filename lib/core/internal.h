@@ -372,7 +372,8 @@ struct engine {
 	struct rxpath_list ack_due;
 	uint32_t blocked; /* bit per port: no room in this run */
 	uint64_t blocked_since, blocked_until;
-	uint64_t starved_at; /* a connection could not send for want of records; 0: none */
+	uint64_t overslept_at; /* engine_run() came far later than its deadline */
+	uint64_t starved_at;   /* a connection could not send for want of records; 0: none */
 	struct deferred deferred[DEFERRED_MAX];
 	uint32_t ndeferred;
 	struct region *to_flush[FLUSH_MAX];

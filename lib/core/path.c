@@ -377,15 +377,15 @@ void path_probe_soon(struct path *p)
 	path_arm(p);
 }
 
-/* Has another path heard something since this one began to wait? */
-static bool sibling_heard(const struct path *p)
+/* Has another path heard something after `since`? */
+static bool sibling_heard(const struct path *p, uint64_t since)
 {
 	const struct conn *c = p->conn;
 
 	for (uint32_t i = 0; i < c->npaths; i++) {
 		const struct path *other = &c->paths[i];
 
-		if (other != p && !other->dead && other->last_heard > p->unanswered)
+		if (other != p && !other->dead && other->last_heard > since)
 			return true;
 	}
 	return false;
@@ -409,9 +409,11 @@ static void path_timeout(struct path *p, uint64_t due)
 {
 	struct conn *c = p->conn;
 	uint64_t late = c->e->now - due;
+	bool at_fault, had_letters = p->unplaced;
 
-	/* We were not running ourselves: what came meanwhile is still unread. */
-	if (!p->grace && late > path_rto(p) / 2) {
+	/* We were not running ourselves: what came meanwhile may still be unread. */
+	if (!p->grace &&
+	    (late > path_rto(p) / 2 || c->e->overslept_at + path_rto(p) / 2 > c->e->now)) {
 		p->grace = true;
 		p->unanswered += late + path_rto(p) / 2;
 		path_poll(p);
@@ -420,16 +422,19 @@ static void path_timeout(struct path *p, uint64_t due)
 	p->rtos++;
 	if (p->unplaced && p->rto_count) /* the first may be two lone losses */
 		c->e->cfg.cc->timeout(&p->cc, c->e->now);
-	if (p->rto_count + 1 >= DEATH_RTOS && sibling_heard(p)) {
+	/* Others were answered when this one should have been. */
+	at_fault = sibling_heard(p, p->unanswered + p->min_rtt / 2);
+	if (p->rto_count + 1 >= DEATH_RTOS && at_fault) {
 		path_die(p, "no answer to 3 questions while other paths hear the peer");
 		return;
 	}
 	p->rto_count++;
-	if (p->rto_count == MOVE_RTOS && p->unplaced && sibling_heard(p))
+	p->grace = false;
+	if (p->rto_count >= MOVE_RTOS && at_fault && p->unplaced)
 		path_give_up(p, true);
 	p->unanswered = c->e->now;
 	path_poll(p);
-	if (p->rto_count == DEATH_RTOS)
+	if (p->rto_count > 1 || had_letters) /* a lone lost question is not worth it */
 		ask_on_all(c);
 	conn_check_silence(c);
 }
@@ -512,7 +517,7 @@ void path_timer(struct path *p)
 		return;
 	} else {
 		if (p->unanswered && p->unanswered + pto_of(p) <= now)
-			p->suspect = sibling_heard(p);
+			p->suspect = sibling_heard(p, p->unanswered);
 		if (!p->first_unpolled) {
 			p->ptos++;
 			nudge(p);
