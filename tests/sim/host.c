@@ -209,8 +209,11 @@ static void answer(struct host *h, struct sim_port *sp, const struct frame *to, 
 	net_send(h->s, p);
 }
 
+/* The hash of the receiving NIC; one that is configured badly gives a path's packets to any queue. */
 static uint32_t queue_of(const struct sim *s, const struct frame *p)
 {
+	if (s->cfg.queues_wander)
+		return (uint32_t)(mix64((uint64_t)p->len << 32 ^ s->now) % s->cfg.queues);
 	return (uint32_t)(mix64(p->sport ^ (uint64_t)p->src.a[15] << 32) % s->cfg.queues);
 }
 
@@ -226,6 +229,7 @@ void host_rx(struct host *h, struct sim_port *sp, struct frame *p)
 		frame_free(s, p);
 		return;
 	}
+	p->queue = (uint8_t)queue;
 	verdict = twin_rx(&sp->port, p->data, p->len, p->ce, queue, reply, &reply_len);
 	trace_frame(s, TR_RX, (int)h->index, (int)own_index(sp), p, p->ce ? "CE" : NULL);
 	if (reply_len)
@@ -248,7 +252,7 @@ static void give(struct host *h, struct sim_port *sp, struct frame *p)
 	struct rx_info info = {
 		.remote = p->src,
 		.sport = p->sport,
-		.queue = (uint16_t)queue_of(h->s, p),
+		.queue = p->queue,
 		.tracked = !p->ctl,
 	};
 

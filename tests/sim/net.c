@@ -171,14 +171,29 @@ static void arrive(struct sim *s, void *a, uint64_t b)
 	host_rx(h, &h->ports[p->to_port], p);
 }
 
+/*
+ * Gilbert-Elliott. One step per packet, or per packet's time on a link with little traffic: a burst of
+ * eight packets on a link that carries only ACKs is not to last until eight ACKs have come by.
+ */
 static bool burst_loses(struct sim *s, struct link *l)
 {
 	const struct impair *imp = &l->imp;
+	uint64_t slot = l->rate ? 1500 * 8 * SEC / l->rate : US, steps;
 
 	if (!imp->burst_start)
 		return false;
-	if (rng_ppm(&s->net_rng, l->in_burst ? imp->burst_end : imp->burst_start))
-		l->in_burst = !l->in_burst;
+	steps = (s->now - l->burst_at) / slot;
+	l->burst_at = s->now;
+	if (!steps)
+		steps = 1;
+	if (steps > 200) {
+		l->in_burst = false; /* forgotten */
+		steps = 200;
+	}
+	while (steps--) {
+		if (rng_ppm(&s->net_rng, l->in_burst ? imp->burst_end : imp->burst_start))
+			l->in_burst = !l->in_burst;
+	}
 	return l->in_burst && rng_ppm(&s->net_rng, imp->burst_loss);
 }
 

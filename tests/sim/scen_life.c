@@ -140,6 +140,7 @@ static void ready_lost(struct sim *s)
 	new_pair(s, 0, 1);
 	world_wait(s, MS);
 	s->cfg.one_way = true;
+	s->cfg.kinds = 1 << MROCE_WR_WRITE; /* needs no credit from somebody who is not there yet */
 	world_traffic(s);
 	world_wait_for(s, 4 * SEC, last_pair_up, "the acceptor to believe the first data");
 	world_wait_lanes(s);
@@ -213,6 +214,59 @@ static void replay_close(struct sim *s)
 	replay_type(s, MROCE_CLOSE);
 }
 
+/* More connections than the tables hold: the surplus is refused, in words, and nothing else breaks. */
+static void conns_full(struct sim *s)
+{
+	uint32_t up = 0, refused = 0, no_slot = 0;
+
+	world_build(s);
+	for (uint32_t i = 0; i < 12 && !s->failed; i++) {
+		struct pair *p = pair_new(s, 0, 1);
+		int err = pair_connect(p);
+
+		CHECK(s, !err || err == -ENOSPC, "engine_connect: %s", strerror(-err));
+		world_wait(s, 5 * MS);
+		up += p->end[0].state == END_UP;
+		refused += p->end[0].state == END_REFUSED && p->end[0].code == EBUSY;
+		no_slot += err == -ENOSPC;
+	}
+	CHECK(s, up == 8 && refused + no_slot == 4, "tables of 8, 12 connects: %u up, %u + %u not",
+	      up, refused, no_slot);
+	world_traffic_on(s, s->pairs[0]);
+	world_wait_lanes(s);
+	world_finish(s);
+}
+
+/* Posts that are refused at once. */
+static void post_errors(struct sim *s)
+{
+	struct work_request wr = { .opcode = MROCE_WR_SEND };
+	struct conn *conn;
+
+	world_build(s);
+	world_connect(s);
+	if (s->failed)
+		return;
+	conn = s->pairs[0]->end[0].conn;
+	wr.stream = s->cfg.streams;
+	CHECK(s, engine_post(conn, &wr, s->now) == -EINVAL, "a stream too high was taken");
+	wr = (struct work_request){ .opcode = 0 };
+	CHECK(s, engine_post(conn, &wr, s->now) == -EINVAL, "opcode 0 was taken");
+	wr.opcode = MROCE_WR_RECV_IMM;
+	CHECK(s, engine_post(conn, &wr, s->now) == -EINVAL, "opcode RECV_IMM was taken");
+	wr = (struct work_request){ .opcode = MROCE_WR_WRITE, .len = MROCE_MSG_MAX + 1 };
+	CHECK(s, engine_post(conn, &wr, s->now) == -EINVAL, "a message too long was taken");
+	s->pairs[0]->may_end = true;
+	pair_close(s->pairs[0], 1, MROCE_CLOSE_NORMAL);
+	while (s->pairs[0]->end[0].state == END_UP && !s->failed)
+		world_wait(s, 10 * US);
+	wr = (struct work_request){ .opcode = MROCE_WR_SEND };
+	if (s->pairs[0]->end[0].conn)
+		CHECK(s, engine_post(s->pairs[0]->end[0].conn, &wr, s->now) == -ENOTCONN,
+		      "a connection that has ended took a request");
+	world_finish(s);
+}
+
 /* ---- closing ---- */
 
 static bool last_pair_over(struct sim *s)
@@ -234,23 +288,6 @@ static void expect_end(struct sim *s, struct pair *p, uint32_t side, uint64_t wi
 	s->tap_state[7] = s->tap_state[7] > s->now - start ? s->tap_state[7] : s->now - start;
 }
 
-static void pair_traffic(struct sim *s, struct pair *p)
-{
-	for (uint32_t i = 0; i < s->cfg.lanes && !s->failed; i++) {
-		struct lane_params lp = {
-			.stream = i / 2,
-			.from = i & 1,
-			.kinds = s->cfg.kinds,
-			.max = s->cfg.max,
-			.count = s->cfg.count,
-			.window = s->cfg.window,
-			.mode = s->cfg.mode,
-		};
-
-		lane_new(p, &lp);
-	}
-}
-
 /* Closes at a random moment, from a random side, with everything in flight. */
 static void close_anytime(struct sim *s)
 {
@@ -260,7 +297,7 @@ static void close_anytime(struct sim *s)
 		uint32_t side = (uint32_t)rng_below(&s->app_rng, 2);
 
 		world_wait_for(s, 5 * SEC, last_pair_up, "the connection");
-		pair_traffic(s, p);
+		world_traffic_on(s, p);
 		world_wait(s, rng_below(&s->app_rng, i % 3 ? 1000 * US : 20 * US));
 		pair_close(p, side, (enum mroce_close_code)(i % 3));
 		expect_end(s, p, !side, 5 * SEC);
@@ -277,7 +314,7 @@ static void close_both(struct sim *s)
 		struct pair *p = new_pair(s, 0, 1);
 
 		world_wait_for(s, 5 * SEC, last_pair_up, "the connection");
-		pair_traffic(s, p);
+		world_traffic_on(s, p);
 		world_wait(s, rng_below(&s->app_rng, 500 * US));
 		pair_close(p, 0, MROCE_CLOSE_NORMAL);
 		world_wait(s, rng_below(&s->app_rng, 20 * US));
@@ -308,7 +345,7 @@ static void churn(struct sim *s)
 		struct pair *p = new_pair(s, 0, 1);
 
 		world_wait_for(s, 5 * SEC, last_pair_up, "the connection");
-		pair_traffic(s, p);
+		world_traffic_on(s, p);
 		world_wait_lanes(s);
 		pair_close(p, i & 1, MROCE_CLOSE_NORMAL);
 		expect_end(s, p, !(i & 1), 5 * SEC);
@@ -344,6 +381,20 @@ static void peer_killed(struct sim *s)
 	world_finish(s);
 }
 
+/* The kernel goes on answering POLLs: the connection must end all the same. */
+static void daemon_hangs(struct sim *s)
+{
+	world_build(s);
+	world_connect(s);
+	world_traffic(s);
+	world_wait(s, 2 * MS);
+	s->pairs[0]->may_end = true;
+	host_pause(s->hosts[1], s->now + 3600 * SEC);
+	expect_gone(s, s->pairs[0], 0, 30 * SEC);
+	host_kill(s->hosts[1]);
+	world_finish(s);
+}
+
 static void initiator_killed(struct sim *s)
 {
 	world_build(s);
@@ -375,7 +426,7 @@ static void restarts(struct sim *s)
 		struct pair *p = new_pair(s, 0, 1);
 
 		world_wait_for(s, 5 * SEC, last_pair_up, "a connection after a restart");
-		pair_traffic(s, p);
+		world_traffic_on(s, p);
 		world_wait(s, MS + rng_below(&s->app_rng, MS));
 		host_kill(victim);
 		world_wait(s, rng_below(&s->app_rng, 20 * MS));
@@ -384,7 +435,7 @@ static void restarts(struct sim *s)
 	}
 	new_pair(s, 0, 1);
 	world_wait_for(s, 5 * SEC, last_pair_up, "a connection after all restarts");
-	pair_traffic(s, s->pairs[s->npairs - 1]);
+	world_traffic_on(s, s->pairs[s->npairs - 1]);
 	world_wait_lanes(s);
 	if (old)
 		expect_gone(s, old, old->end[0].state == END_DEAD, 12 * SEC);
@@ -471,6 +522,8 @@ const struct scenario life_scenarios[] = {
 	{ "connect_version", "no common version", { 0 }, connect_version },
 	{ "connect_backlog", "more than the listener takes", { 0 }, connect_backlog },
 	{ "connect_both_ways", "two hosts connect to each other at once", { .pairs = 2 }, NULL },
+	{ "conns_full", "more connections than slots", { .max_conns = 8, .count = 20 }, conns_full },
+	{ "post_errors", "requests that are refused at once", { 0 }, post_errors },
 	{ "handshake_loss",
 	  "the first packets of each type are lost",
 	  { .count = 10 },
@@ -493,7 +546,7 @@ const struct scenario life_scenarios[] = {
 	{ "replay_close", "an old CLOSE again and again", { .count = 20 }, replay_close },
 	{ "close_anytime",
 	  "closed at any moment, everything in flight",
-	  { .count = 200, .window = 16, .max = 100000, .lanes = 4, .imp.loss = 2 * PERCENT },
+	  { .count = 200, .window = 16, .max = 30000, .lanes = 4, .imp.loss = 2 * PERCENT },
 	  close_anytime },
 	{ "close_both",
 	  "closed by both sides at once",
@@ -505,6 +558,10 @@ const struct scenario life_scenarios[] = {
 	  "the peer's daemon dies under load",
 	  { .count = 20000, .max = 100000 },
 	  peer_killed },
+	{ "daemon_hangs",
+	  "the peer's daemon hangs, its kernel answers",
+	  { .count = 20000, .max = 100000 },
+	  daemon_hangs },
 	{ "initiator_killed",
 	  "the same the other way round",
 	  { .count = 20000, .max = 100000, .planes = 4 },
@@ -512,7 +569,7 @@ const struct scenario life_scenarios[] = {
 	{ "idle_peer_killed", "the peer of an idle connection dies", { 0 }, idle_peer_killed },
 	{ "restarts",
 	  "daemons die and start again under load",
-	  { .count = 2000, .max = 100000, .imp.loss = PERCENT },
+	  { .count = 2000, .max = 30000, .imp.loss = PERCENT },
 	  restarts },
 	{ "killed_in_handshake", "one of them dies during set-up", { 0 }, killed_in_handshake },
 	{ "outage_short", "no network for 0.7 s, three times", { .count = 2000 }, outage_short },

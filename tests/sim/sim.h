@@ -166,7 +166,7 @@ struct link {
 	uint64_t rate; /* bit/s; 0: infinitely fast */
 	uint64_t delay;
 	uint64_t queue_bytes, ce_bytes; /* 0: no limit, no marking */
-	uint64_t busy_until;
+	uint64_t busy_until, burst_at;
 	bool down, in_burst;
 	struct impair imp;
 	uint64_t packets, dropped, overflowed, marked;
@@ -176,7 +176,7 @@ struct frame {
 	struct frame *next;
 	struct ip src, dst;
 	uint16_t sport;
-	uint8_t from_host, from_port, to_host, to_port;
+	uint8_t from_host, from_port, to_host, to_port, queue;
 	bool ce, ctl;
 	uint32_t len;
 	uint8_t data[];
@@ -420,6 +420,7 @@ struct sim_config {
 	uint64_t delay_ns, queue_bytes, ce_bytes;
 	struct impair imp;
 	/* hosts */
+	bool queues_wander; /* a path's packets come by any queue */
 	uint32_t queues, ring, tx_ring, batch;
 	uint64_t wake_ns, jitter_ns, socket_ns;
 	bool share_maps;
@@ -478,8 +479,9 @@ struct sim {
 void world_build(struct sim *s); /* hosts and links of s->cfg */
 void world_free(struct sim *s);
 bool world_all_up(struct sim *s);
-bool world_connect(struct sim *s); /* s->cfg.pairs connections; waits for them */
-void world_traffic(struct sim *s); /* s->cfg.lanes lanes on each */
+bool world_connect(struct sim *s);		      /* s->cfg.pairs connections; waits for them */
+void world_traffic(struct sim *s);		      /* s->cfg.lanes lanes on each */
+void world_traffic_on(struct sim *s, struct pair *p); /* on one, half of them the other way */
 bool world_lanes_done(struct sim *s);
 void world_wait_lanes(struct sim *s); /* until all is done, or failure at the limit */
 void world_finish(struct sim *s);     /* last checks, closes everything, looks for leftovers */

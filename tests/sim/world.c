@@ -157,6 +157,23 @@ void world_traffic(struct sim *s)
 	}
 }
 
+void world_traffic_on(struct sim *s, struct pair *p)
+{
+	for (uint32_t i = 0; i < s->cfg.lanes && !s->failed; i++) {
+		struct lane_params lp = {
+			.stream = i / 2,
+			.from = i & 1,
+			.kinds = s->cfg.kinds,
+			.max = s->cfg.max,
+			.count = s->cfg.count,
+			.window = s->cfg.window,
+			.mode = s->cfg.mode,
+		};
+
+		lane_new(p, &lp);
+	}
+}
+
 bool world_lanes_done(struct sim *s)
 {
 	return s->open == 0;
