@@ -317,7 +317,9 @@ lint-layout:
 lint-c:
 	@$(if $(strip $(C_SRC)),cppcheck -q --std=c11 --enable=warning$(,)performance$(,)portability \
 		--inline-suppr --error-exitcode=1 -D_GNU_SOURCE \
-		--include=/usr/include/$(MULTIARCH)/sys/queue.h -Iinclude -Ilib -I. $(C_SRC))
+		--include=/usr/include/$(MULTIARCH)/sys/queue.h \
+		--include=/usr/include/jansson.h \
+		--include=/usr/include/bpf/libbpf_common.h -Iinclude -Ilib -I. $(C_SRC))
 
 lint-shell:
 	@grep -rlIE '^#!.*\<(ba)?sh\>' .ci scripts tests | xargs -r shellcheck -x -S warning

@@ -185,6 +185,9 @@ static void make_request(struct perf_client *c, uint64_t depth)
 	uint64_t slots = BUFFER_BYTES / size;
 	uint64_t streams = o->streams < depth ? o->streams : depth;
 
+	/* Every stream has a slot of its own. */
+	if (streams > PERF_REGION_MAX / size)
+		streams = PERF_REGION_MAX / size;
 	if (slots > depth)
 		slots = depth;
 	slots -= slots % streams;
@@ -231,11 +234,6 @@ static int set_up(struct perf_client *c, uint64_t depth)
 	int err;
 
 	make_request(c, depth);
-	if (perf_region(&c->request) > PERF_REGION_MAX) {
-		fail("%llu streams of %llu bytes need more than 1 GiB: lower --streams or --size",
-		     (unsigned long long)c->o->streams, (unsigned long long)c->o->size);
-		return -E2BIG;
-	}
 	c->busy = calloc(c->request.slots, sizeof(*c->busy));
 	err = c->busy ? 0 : -ENOMEM;
 	if (!err)
