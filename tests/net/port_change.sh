@@ -50,6 +50,7 @@ bounce() {
 	ip -n "${ns}a" link set v0 down
 	sleep 0.1
 	ip -n "${ns}a" link set v0 up
+	wait_until link_is_up a v0
 }
 
 many_routes() {	# add|del
@@ -115,7 +116,7 @@ net_down
 
 net_up
 check "neighbours flushed during a transfer" transfer_while 64 10.77.0.2 flush_neighbours
-check "link bounced during a transfer" transfer_while 64 10.77.0.2 bounce
+check "link bounced during a transfer" transfer_while 256 10.77.0.2 bounce
 net_down
 
 routed_net
