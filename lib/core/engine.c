@@ -190,6 +190,10 @@ int engine_port_add(struct engine *e, struct port *port)
 		return -ENOSPC;
 	port->index = (uint8_t)e->nports;
 	e->ports[e->nports++] = port;
+	for (uint32_t i = 0; i < e->cfg.max_conns; i++) {
+		if (e->conns[i])
+			conn_open_port(e->conns[i], port);
+	}
 	return 0;
 }
 

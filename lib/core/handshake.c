@@ -7,6 +7,7 @@
 #include <endian.h>
 #include <syslog.h>
 #include "core/internal.h"
+#include "mroce/track.h"
 
 #define RETRY_FIRST (20 * MSEC)
 #define RETRY_MAX (500 * MSEC)
@@ -119,8 +120,26 @@ static void give_up(struct conn *c)
 		conn_release(c);
 }
 
+/* Packets with our id and token have come: the peer has our ACCEPT, if not we its READY. */
+static bool tracker_heard(const struct conn *c)
+{
+	for (uint32_t i = 0; i < c->e->nports; i++) {
+		const struct mroce_path_rx *rx = &c->e->ports[i]->paths[c->slot * MROCE_MAX_PATHS];
+
+		for (uint32_t p = 0; p < c->peer_npaths; p++) {
+			if (TRACK_READ(rx[p].rx_packets))
+				return true;
+		}
+	}
+	return false;
+}
+
 void handshake_timer(struct conn *c)
 {
+	if (c->state == CONN_ACCEPT && tracker_heard(c)) {
+		handshake_confirmed(c);
+		return;
+	}
 	if (c->e->now >= c->setup_deadline) {
 		give_up(c);
 		return;

@@ -408,6 +408,7 @@ struct conn *conn_new(struct engine *e, void *owner, uint32_t service);
 struct conn *conn_find(struct engine *e, uint32_t cid);
 void conn_release(struct conn *c);
 int conn_open_paths(struct conn *c);
+void conn_open_port(struct conn *c, struct port *port);
 /* Another UDP source port: another route through the network. */
 void path_new_route(struct path *p);
 void conn_closed_by_peer(struct conn *c, uint32_t code);

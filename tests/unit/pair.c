@@ -222,12 +222,19 @@ static void port_new(struct pair_side *s, uint32_t i, struct mroce_path_rx *path
 
 struct pair *pair_new(const struct engine_config *cfg, uint32_t nports)
 {
-	struct pair *p = calloc(1, sizeof(*p));
 	struct engine_config c;
 
 	engine_config_default(&c);
 	if (cfg)
 		c = *cfg;
+	return pair_new_unequal(&c, &c, nports, nports);
+}
+
+struct pair *pair_new_unequal(const struct engine_config *cfg0, const struct engine_config *cfg1,
+			      uint32_t nports0, uint32_t nports1)
+{
+	struct pair *p = calloc(1, sizeof(*p));
+
 	p->now = STEP;
 	p->delay_ns = 20000;
 	p->hold_ns = 100000;
@@ -236,6 +243,8 @@ struct pair *pair_new(const struct engine_config *cfg, uint32_t nports)
 		struct pair_side *s = &p->side[i];
 		struct mroce_path_rx *paths = NULL;
 		struct mroce_conn_entry *conns;
+		struct engine_config c = i ? *cfg1 : *cfg0;
+		uint32_t nports = i ? nports1 : nports0;
 
 		s->pair = p;
 		s->index = i;

@@ -43,6 +43,8 @@ struct pair {
 
 /* cfg: NULL for defaults. nports planes; conn 0 -> 1 is made by pair_connect(). */
 struct pair *pair_new(const struct engine_config *cfg, uint32_t nports);
+struct pair *pair_new_unequal(const struct engine_config *cfg0, const struct engine_config *cfg1,
+			      uint32_t nports0, uint32_t nports1);
 void pair_free(struct pair *p);
 void pair_connect(struct pair *p);
 /* Runs until `until(p)` or `ns` have passed; true if until() came true. until NULL: just run. */

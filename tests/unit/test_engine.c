@@ -14,9 +14,9 @@ struct world {
 	uint64_t size;
 };
 
-static struct world world_new(const struct engine_config *cfg, uint32_t nports, uint64_t size)
+static struct world world_of(struct pair *p, uint64_t size)
 {
-	struct world w = { .p = pair_new(cfg, nports), .size = size };
+	struct world w = { .p = p, .size = size };
 
 	pair_connect(w.p);
 	for (int i = 0; i < 2; i++) {
@@ -26,6 +26,11 @@ static struct world world_new(const struct engine_config *cfg, uint32_t nports, 
 		w.key[i] = pair_region(w.p, i, w.mem[i], size, BOTH);
 	}
 	return w;
+}
+
+static struct world world_new(const struct engine_config *cfg, uint32_t nports, uint64_t size)
+{
+	return world_of(pair_new(cfg, nports), size);
 }
 
 static void world_free(struct world *w)
@@ -729,6 +734,43 @@ START_TEST(port__full_for_a_while)
 }
 END_TEST
 
+/* Sides that were configured differently agree on what both can do. */
+START_TEST(unequal__paths_ports_chunks_streams)
+{
+	struct engine_config a, b;
+	struct conn_stats st;
+	struct world w;
+
+	engine_config_default(&a);
+	b = a;
+	a.paths = 3;
+	a.streams = 5;
+	a.first_psn = 0xfffffff0u;
+	b.paths = 16;
+	b.chunk_max = 500;
+	b.first_psn = 77;
+	w = world_of(pair_new_unequal(&a, &b, _i ? 4 : 1, _i ? 1 : 4), 500000);
+	w.p->fate = messy;
+	engine_conn_stats(w.p->side[0].conn, w.p->now, &st);
+	ck_assert_uint_eq(st.npaths, 3);
+	engine_conn_stats(w.p->side[1].conn, w.p->now, &st);
+	ck_assert_uint_eq(st.npaths, 16);
+	for (int side = 0; side < 2; side++)
+		ck_assert_int_eq(pair_post(w.p, side, MROCE_WR_WRITE, 5, 1, 0, NULL, 0, NULL, 0, 0),
+				 -EINVAL);
+	pair_post(w.p, 0, MROCE_WR_WRITE, 4, 1, w.key[0], w.mem[0], w.size, w.mem[1], w.key[1], 0);
+	pair_wait(w.p, 0, 1);
+	ck_assert_mem_eq(w.mem[0], w.mem[1], w.size);
+	w.mem[1][4711] ^= 1;
+	pair_post(w.p, 1, MROCE_WR_WRITE, 4, 1, w.key[1], w.mem[1], w.size, w.mem[0], w.key[0], 0);
+	pair_wait(w.p, 1, 1);
+	ck_assert_mem_eq(w.mem[0], w.mem[1], w.size);
+	w.p->fate = NULL;
+	check_quiet(&w);
+	world_free(&w);
+}
+END_TEST
+
 /* A lone small message costs one packet there and one back. */
 START_TEST(latency__two_packets_per_message)
 {
@@ -805,6 +847,7 @@ static Suite *engine_suite(void)
 	tcase_add_loop_test(t, send__many_in_order, 0, 4);
 	tcase_add_loop_test(t, read__loss, 0, 4);
 	tcase_add_test(t, write_imm__takes_a_receive);
+	tcase_add_loop_test(t, unequal__paths_ports_chunks_streams, 0, 2);
 	tcase_add_test(t, latency__two_packets_per_message);
 	tcase_add_test(t, write__beyond_the_chunk_span);
 	suite_add_tcase(s, t);

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What callers ask for: services to listen on, connections to open, requests to post, questions. */
+#include <stdlib.h>
+#include "core/internal.h"
+
+int engine_listen(struct engine *e, uint32_t service, void *owner, uint32_t backlog)
+{
+	struct listener *l;
+
+	if (!service)
+		return -EINVAL;
+	for (l = LIST_FIRST(&e->listeners); l; l = LIST_NEXT(l, link)) {
+		if (l->service == service)
+			return -EADDRINUSE;
+	}
+	l = calloc(1, sizeof(*l));
+	if (!l)
+		return -ENOMEM;
+	l->service = service;
+	l->owner = owner;
+	l->backlog = backlog ? backlog : 1;
+	LIST_INSERT_HEAD(&e->listeners, l, link);
+	return 0;
+}
+
+void engine_unlisten(struct engine *e, uint32_t service)
+{
+	struct listener *l;
+
+	for (l = LIST_FIRST(&e->listeners); l; l = LIST_NEXT(l, link)) {
+		if (l->service != service)
+			continue;
+		LIST_REMOVE(l, link);
+		free(l);
+		return;
+	}
+}
+
+int engine_connect(struct engine *e, const struct ip *remote, uint32_t service, void *owner,
+		   void *cookie, uint64_t now, struct conn **out)
+{
+	bool reachable = false;
+	struct conn *c;
+
+	e->now = now;
+	for (uint32_t i = 0; i < e->nports; i++)
+		reachable |= e->ports[i]->ops->reachable(e->ports[i], remote);
+	if (!reachable)
+		return -EHOSTUNREACH;
+	c = conn_new(e, owner, service);
+	if (!c)
+		return -ENOSPC;
+	c->cookie = cookie;
+	c->peer = *remote;
+	c->is_initiator = c->held_by_caller = true;
+	handshake_start(c);
+	*out = c;
+	return 0;
+}
+
+/* Ports: what was learned about them. */
+static void tell_port_status(struct conn *c, const struct port *port)
+{
+	struct letter *l;
+
+	if (c->state != CONN_OPEN)
+		return;
+	l = letter_new(c, MROCE_PORT_STATUS);
+	if (!l)
+		return;
+	l->number = port->index;
+	l->code = port->up;
+	letter_control(c, l);
+}
+
+void engine_port_changed(struct engine *e, struct port *port, uint64_t now)
+{
+	e->now = now;
+	for (uint32_t slot = 0; slot < e->cfg.max_conns; slot++) {
+		struct conn *c = e->conns[slot];
+
+		if (!c || !c->paths || (c->state != CONN_OPEN && c->state != CONN_CLOSING))
+			continue;
+		for (uint32_t i = 0; i < c->npaths; i++) {
+			struct path *p = &c->paths[i];
+
+			if (p->port != port)
+				continue;
+			if (!port->up && !p->dead)
+				path_die(p, "port went down");
+			else if (port->up && p->dead)
+				path_probe_soon(p);
+		}
+		tell_port_status(c, port);
+	}
+}
+
+/* ---- getters ---- */
+
+void engine_conn_set_cookie(struct conn *c, void *cookie)
+{
+	c->cookie = cookie;
+}
+
+void *engine_conn_cookie(const struct conn *c)
+{
+	return c->cookie;
+}
+
+void *engine_conn_owner(const struct conn *c)
+{
+	return c->owner;
+}
+
+uint32_t engine_conn_id(const struct conn *c)
+{
+	return c->id;
+}
+
+const struct ip *engine_conn_peer(const struct conn *c)
+{
+	return &c->peer;
+}
+
+int engine_post(struct conn *c, const struct work_request *wr, uint64_t now)
+{
+	struct engine *e = c->e;
+	struct stream *s;
+	int err;
+
+	e->now = now;
+	if (c->state != CONN_OPEN)
+		return -ENOTCONN;
+	if (wr->stream >= e->cfg.streams || wr->stream >= c->peer_streams ||
+	    wr->opcode < MROCE_WR_SEND || wr->opcode > MROCE_WR_RECV || wr->len > MROCE_MSG_MAX)
+		return -EINVAL;
+	pool_reserve(&e->stream_pool, 1);
+	s = stream_get(c, wr->stream);
+	if (!s)
+		return -EAGAIN;
+	c->queued++; /* before: a request may complete while it is being posted */
+	err = wr->opcode == MROCE_WR_RECV ? stream_post_recv(s, wr) : txmsg_post(s, wr);
+	if (err)
+		c->queued--;
+	else
+		conn_watch(c);
+	return err;
+}
