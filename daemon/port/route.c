@@ -38,6 +38,7 @@ static struct route *add(struct route_table *t, const struct ip *remote)
 		return NULL;
 	r->remote = *remote;
 	t->at[t->n++] = r;
+	r->number = t->n;
 	HASH_ADD(hh, t->hash, remote, sizeof(r->remote), r);
 	return r;
 }

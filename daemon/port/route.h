@@ -15,6 +15,7 @@
 
 struct route {
 	struct ip remote, next_hop;
+	uint32_t number; /* position in the table + 1 */
 	struct frame_template headers;
 	uint32_t version; /* of the mirror when last looked up */
 	bool ready;	  /* headers are complete */
@@ -24,7 +25,7 @@ struct route {
 };
 
 struct route_table {
-	struct route **at; /* flow.route is the position + 1 */
+	struct route **at; /* flow.route is a route's number */
 	uint32_t n, size;
 	struct route *hash;
 	struct watch *watch;
@@ -56,6 +57,7 @@ static inline struct route *route_of_flow(struct route_table *t, struct flow *fl
 		r = route_find(t, &flow->remote);
 	if (!r)
 		return NULL;
+	flow->route = r->number;
 	if (r->version != version || !r->ready)
 		route_refresh(t, r, now);
 	if (!r->ready)
