@@ -141,6 +141,7 @@ struct recv {
 	struct region *region;
 	uint64_t id, addr, len;
 	uint32_t rseq;
+	bool ended; /* completed already, its region is gone: whatever takes it fails */
 };
 
 TAILQ_HEAD(recv_list, recv);
@@ -507,6 +508,8 @@ int stream_post_recv(struct stream *s, const struct work_request *wr);
 void stream_flush_recvs(struct stream *s, uint32_t before, uint8_t status);
 enum placing stream_credit_rx(struct conn *c, uint32_t stream, uint32_t posted);
 void stream_offer_credit(struct stream *s);
+/* Everything of the stream that uses the region ends. */
+void stream_region_gone(struct stream *s, const struct region *r);
 /* The receive of that number, taken out; NULL if it is not there. */
 struct recv *stream_take_recv(struct stream *s, uint32_t rseq);
 

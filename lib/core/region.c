@@ -54,6 +54,20 @@ static void region_unlink(struct engine *e, struct region *r)
 	region_put(&r);
 }
 
+/* Requests do not wait for their turn, or for a message, to find out that their memory is gone. */
+static void end_users(struct engine *e, const struct region *r)
+{
+	for (uint32_t i = 0; i < e->cfg.max_conns; i++) {
+		struct conn *c = e->conns[i];
+		struct stream *s;
+
+		if (!c || c->state != CONN_OPEN || c->owner != r->p.owner)
+			continue;
+		for (s = TAILQ_FIRST(&c->streams); s; s = TAILQ_NEXT(s, all))
+			stream_region_gone(s, r);
+	}
+}
+
 int engine_region_remove(struct engine *e, void *owner, uint32_t key)
 {
 	struct region *r = region_find(e, key);
@@ -61,7 +75,10 @@ int engine_region_remove(struct engine *e, void *owner, uint32_t key)
 	if (!r || r->p.owner != owner)
 		return -ENOENT;
 	rxmsg_deferred_flush(e);
+	r->refs++;
 	region_unlink(e, r);
+	end_users(e, r);
+	region_put(&r);
 	return 0;
 }
 

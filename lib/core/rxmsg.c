@@ -156,7 +156,8 @@ static void complete_recv(struct stream *s, const struct rxmsg *m, uint8_t statu
 		.has_imm = imm,
 	};
 
-	conn_complete(s->conn, &done);
+	if (!m->recv->ended)
+		conn_complete(s->conn, &done);
 }
 
 /* Does the oldest message of the stream stand in nobody's way any more? */
@@ -410,7 +411,9 @@ static enum placing open_msg(struct stream *s, const struct data *d, struct rxms
 	}
 	s->last_rx = m;
 	*out = m;
-	if (m->recv && m->op != MROCE_OP_WRITE_IMM && m->msg_len > m->recv->len)
+	if (m->recv && m->recv->ended)
+		fail(m, MROCE_E_LOCAL_ACCESS, MROCE_E_REMOTE_ACCESS);
+	else if (m->recv && m->op != MROCE_OP_WRITE_IMM && m->msg_len > m->recv->len)
 		fail(m, MROCE_E_LENGTH, MROCE_E_LENGTH);
 	return PLACED;
 }

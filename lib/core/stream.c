@@ -332,17 +332,44 @@ enum placing stream_credit_rx(struct conn *c, uint32_t id, uint32_t posted)
 	return PLACED;
 }
 
+static struct txmsg *first_using(const struct txmsg_list *list, const struct region *r)
+{
+	struct txmsg *m;
+
+	for (m = TAILQ_FIRST(list); m; m = TAILQ_NEXT(m, link)) {
+		if (m->region == r && !m->finished && !m->aborting)
+			break;
+	}
+	return m;
+}
+
+void stream_region_gone(struct stream *s, const struct region *r)
+{
+	struct txmsg *m;
+	struct recv *recv;
+
+	while ((m = first_using(&s->tx, r)) || (m = first_using(&s->responses, r)))
+		txmsg_abort(m);
+	for (recv = TAILQ_FIRST(&s->recvs); recv; recv = TAILQ_NEXT(recv, link)) {
+		if (recv->region != r || recv->ended)
+			continue;
+		recv->ended = true; /* stays in its place: the peer counts on it */
+		complete_recv(s, recv->id, MROCE_E_LOCAL_ACCESS);
+	}
+}
+
 /* ---- the end ---- */
 
 static void flush_first_recv(struct stream *s, uint8_t status)
 {
 	struct recv *r = TAILQ_FIRST(&s->recvs);
 	uint64_t id = r->id;
+	bool ended = r->ended;
 
 	TAILQ_REMOVE(&s->recvs, r, link);
 	region_put(&r->region);
 	pool_put(&s->conn->e->recv_pool, r);
-	if (status != UINT8_MAX)
+	if (status != UINT8_MAX && !ended)
 		complete_recv(s, id, status);
 }
 

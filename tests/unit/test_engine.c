@@ -303,6 +303,39 @@ START_TEST(local__region_removed_under_way)
 }
 END_TEST
 
+/* Memory goes away under requests that wait: they end at once, and what follows goes on. */
+START_TEST(local__region_removed_while_waiting)
+{
+	struct world w = world_new(NULL, 2, 1000);
+	uint8_t small[2][10] = { { 1, 2, 3 }, { 0 } };
+	uint32_t key[2];
+
+	for (int i = 0; i < 2; i++)
+		key[i] = pair_region(w.p, i, small[i], sizeof(small[i]), MROCE_ACCESS_LOCAL);
+	pair_post(w.p, 1, MROCE_WR_RECV, 1, 11, w.key[1], w.mem[1], 1000, NULL, 0, 0);
+	pair_post(w.p, 1, MROCE_WR_RECV, 1, 12, key[1], small[1], 10, NULL, 0, 0);
+	pair_run(w.p, 1000000, NULL);
+	ck_assert_int_eq(engine_region_remove(w.p->side[1].engine, NULL, w.key[1]), 0);
+	ck_assert_uint_eq(w.p->side[1].ndone, 1);
+	ck_assert_uint_eq(w.p->side[1].done[0].id, 11);
+	check_status(&w, 1, 0, 1, MROCE_E_LOCAL_ACCESS);
+	pair_post(w.p, 0, MROCE_WR_SEND, 1, 1, key[0], small[0], 10, NULL, 0, 0);
+	pair_post(w.p, 0, MROCE_WR_SEND, 1, 2, key[0], small[0], 10, NULL, 0, 0);
+	pair_post(w.p, 0, MROCE_WR_SEND, 1, 3, w.key[0], w.mem[0], 10, NULL, 0, 0);
+	pair_wait(w.p, 0, 2);
+	pair_wait(w.p, 1, 2);
+	check_status(&w, 0, 0, 1, MROCE_E_REMOTE_ACCESS);
+	check_status(&w, 0, 1, 1, MROCE_OK);
+	check_status(&w, 1, 1, 1, MROCE_OK);
+	ck_assert_mem_eq(small[0], small[1], 10);
+	ck_assert_int_eq(engine_region_remove(w.p->side[0].engine, NULL, w.key[0]), 0);
+	ck_assert_uint_eq(w.p->side[0].ndone, 3);
+	check_status(&w, 0, 2, 1, MROCE_E_LOCAL_ACCESS);
+	check_quiet(&w);
+	world_free(&w);
+}
+END_TEST
+
 /* The receiver's memory goes away in the middle of a message. */
 START_TEST(remote__region_removed_under_way)
 {
@@ -856,6 +889,7 @@ static Suite *engine_suite(void)
 	tcase_add_test(t, send__longer_than_receive);
 	tcase_add_test(t, local__bad_range_completes_in_order);
 	tcase_add_test(t, local__region_removed_under_way);
+	tcase_add_test(t, local__region_removed_while_waiting);
 	tcase_add_test(t, remote__region_removed_under_way);
 	tcase_add_loop_test(t, read__region_removed_under_way, 0, 2);
 	tcase_add_loop_test(t, deferred__flush_then_acknowledge, 0, 2);
