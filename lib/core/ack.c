@@ -277,6 +277,7 @@ static void control_window(struct path *p, const struct ack *a, const struct new
 		p->acked_ce_bytes = a->ce_bytes;
 		p->acked_late = a->late;
 		p->acked_any = true;
+		p->acked_base = a->base;
 		p->ce_bytes += info.ce_bytes;
 	}
 	p->conn->e->cfg.cc->ack(&p->cc, &info);

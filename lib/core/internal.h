@@ -196,6 +196,7 @@ struct stream {
 	uint32_t rx_next;	/* lowest message not ended */
 	struct recv_list recvs; /* posted, not taken */
 	uint32_t recv_posted, recv_taken;
+	uint32_t recv_done;    /* lowest receive that has not completed */
 	struct rxmsg *last_rx; /* most recently used */
 	bool credit_queued;    /* a CREDIT letter exists */
 	uint32_t credit_told;  /* as last put into a letter */
@@ -244,6 +245,7 @@ struct path {
 	uint32_t acked_rx_bytes, acked_ce_bytes;
 	uint16_t acked_late;
 	bool acked_any;
+	uint32_t acked_base;
 	/* reordering */
 	uint32_t tolerance;
 	uint64_t tolerance_until;
@@ -508,6 +510,8 @@ int stream_post_recv(struct stream *s, const struct work_request *wr);
 void stream_flush_recvs(struct stream *s, uint32_t before, uint8_t status);
 enum placing stream_credit_rx(struct conn *c, uint32_t stream, uint32_t posted);
 void stream_offer_credit(struct stream *s);
+/* A receive has completed: those after it whose region is gone end too, in order. */
+void stream_recv_done(struct stream *s, uint32_t rseq);
 /* Everything of the stream that uses the region ends. */
 void stream_region_gone(struct stream *s, const struct region *r);
 /* The receive of that number, taken out; NULL if it is not there. */

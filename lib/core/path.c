@@ -459,13 +459,24 @@ static void probe(struct path *p)
 	conn_check_silence(c);
 }
 
+/*
+ * The peer's daemon has missed so much (its rings overflowed, its una is only in POLLs since) that what is
+ * outstanding lies beyond the window that its ACKs can tell about.
+ */
+static bool out_of_sight(const struct path *p)
+{
+	return p->acked_any && p->next - p->acked_base > MROCE_WINDOW;
+}
+
 static bool daemon_silent(struct path *p)
 {
 	struct conn *c = p->conn;
 	uint64_t limit = DAEMON_SILENCE * c->e->cfg.silence_ns;
 	char peer[IPTEXT_MAX];
 
-	if (p->in_flight || c->e->now - max_u64(p->last_progress, c->last_placed) < limit)
+	if (p->in_flight && !out_of_sight(p))
+		return false;
+	if (c->e->now - max_u64(p->last_progress, c->last_placed) < limit)
 		return false;
 	engine_log(c->e, LOG_WARNING,
 		   "conn %08x: the kernel of %s answers, but its daemon has placed nothing for "
@@ -482,7 +493,7 @@ static void nudge(struct path *p)
 	struct conn *c = p->conn;
 	struct letter *l;
 
-	if (p->in_flight || p->next - p->una >= MROCE_WINDOW)
+	if ((p->in_flight && !out_of_sight(p)) || p->next - p->una >= MROCE_WINDOW)
 		return;
 	if (c->e->now - p->last_progress < NUDGE_AFTER << p->nudges)
 		return;

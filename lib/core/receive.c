@@ -344,8 +344,11 @@ static bool sweep_path(struct rxpath *rp)
 	struct mroce_path_rx *rx = state_of(rp);
 	__u64 suspects[MROCE_WINDOW_WORDS];
 	uint64_t now = rp->conn->e->now;
-	bool any = find_suspects(rx, suspects);
+	bool any;
 
+	/* The tracker has seen una in packets that never came here. */
+	track_una(rx, TRACK_READ(rx->kbase));
+	any = find_suspects(rx, suspects);
 	watch_order(rp, rx);
 	if (rp->suspect_at && any) {
 		/* Only if all queues were found empty since: else they may still lie there. */
