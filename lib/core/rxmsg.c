@@ -156,8 +156,10 @@ static void complete_recv(struct stream *s, const struct rxmsg *m, uint8_t statu
 		.has_imm = imm,
 	};
 
-	if (!m->recv->ended)
-		conn_complete(s->conn, &done);
+	if (m->recv->ended)
+		return;
+	conn_complete(s->conn, &done);
+	stream_recv_done(s, m->recv->rseq);
 }
 
 /* Does the oldest message of the stream stand in nobody's way any more? */

@@ -343,19 +343,38 @@ static struct txmsg *first_using(const struct txmsg_list *list, const struct reg
 	return m;
 }
 
+/*
+ * Receives complete in order: one whose region is gone as soon as all before it have. It stays in its
+ * place, since the peer counts on it.
+ */
+static void end_recvs(struct stream *s)
+{
+	struct recv *r;
+
+	for (r = TAILQ_FIRST(&s->recvs); r; r = TAILQ_NEXT(r, link)) {
+		if (r->ended)
+			continue;
+		if (r->rseq != s->recv_done || !r->region || !r->region->removed)
+			return;
+		r->ended = true;
+		s->recv_done++;
+		complete_recv(s, r->id, MROCE_E_LOCAL_ACCESS);
+	}
+}
+
+void stream_recv_done(struct stream *s, uint32_t rseq)
+{
+	s->recv_done = rseq + 1;
+	end_recvs(s);
+}
+
 void stream_region_gone(struct stream *s, const struct region *r)
 {
 	struct txmsg *m;
-	struct recv *recv;
 
 	while ((m = first_using(&s->tx, r)) || (m = first_using(&s->responses, r)))
 		txmsg_abort(m);
-	for (recv = TAILQ_FIRST(&s->recvs); recv; recv = TAILQ_NEXT(recv, link)) {
-		if (recv->region != r || recv->ended)
-			continue;
-		recv->ended = true; /* stays in its place: the peer counts on it */
-		complete_recv(s, recv->id, MROCE_E_LOCAL_ACCESS);
-	}
+	end_recvs(s);
 }
 
 /* ---- the end ---- */
