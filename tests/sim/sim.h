@@ -302,7 +302,7 @@ struct lane {
 	uint32_t posted, tx_done, retired, need_recv;
 	uint32_t *by_recv; /* which message takes a receive */
 	bool *recv_seen;   /* receives that have completed */
-	uint32_t recv_posted, recv_done, refused;
+	uint32_t recv_posted, recv_done, recv_next, refused;
 	bool finished, prepared;
 	bool spoiled;	 /* the connection ended: its memory may hold half of a message */
 	bool stopped;	 /* the scenario wants no more requests */
