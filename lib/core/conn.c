@@ -507,6 +507,9 @@ static void open_timer(struct conn *c)
 			return;
 		due = c->e->now + c->e->cfg.keepalive_ns;
 	}
+	/* Letters may all have been lost between the tracker and here: then nothing else looks. */
+	if (!c->sweep.place)
+		receive_sweep(c);
 	timer_set(&c->e->timers, &c->life, due);
 }
 

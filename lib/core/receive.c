@@ -16,9 +16,14 @@
 #define TOLERANCE 3
 #define TOLERANCE_LIFE (1 * SEC)
 
+static struct mroce_path_rx *state_on(const struct rxpath *rp, const struct port *port)
+{
+	return &port->paths[rp->conn->slot * MROCE_MAX_PATHS + rp->index];
+}
+
 static struct mroce_path_rx *state_of(const struct rxpath *rp)
 {
-	return &rp->port->paths[rp->conn->slot * MROCE_MAX_PATHS + rp->index];
+	return state_on(rp, rp->port);
 }
 
 void receive_ack_due(struct rxpath *rp, bool nack)
@@ -339,9 +344,9 @@ static void watch_order(struct rxpath *rp, struct mroce_path_rx *rx)
 }
 
 /* True: there are suspects left to look at again. */
-static bool sweep_path(struct rxpath *rp)
+static bool sweep_path(struct rxpath *rp, struct port *port)
 {
-	struct mroce_path_rx *rx = state_of(rp);
+	struct mroce_path_rx *rx = state_on(rp, port);
 	__u64 suspects[MROCE_WINDOW_WORDS];
 	uint64_t now = rp->conn->e->now;
 	bool any;
@@ -352,16 +357,27 @@ static bool sweep_path(struct rxpath *rp)
 	watch_order(rp, rx);
 	if (rp->suspect_at && any) {
 		/* Only if all queues were found empty since: else they may still lie there. */
-		if (now - rp->suspect_at < SUSPECT_AGE ||
-		    rp->port->drained - rp->suspect_drained < 2)
+		if (now - rp->suspect_at < SUSPECT_AGE || port->drained - rp->suspect_drained < 2)
 			return true;
 		give_up_suspects(rp, rx, suspects);
 	}
 	rp->suspect_at = any ? now : 0;
-	rp->suspect_drained = rp->port->drained;
+	rp->suspect_drained = port->drained;
 	rp->suspect_top = TRACK_READ(rx->highest) + 1;
 	memcpy(rp->suspect, suspects, sizeof(suspects));
 	return any;
+}
+
+/* The port that a path comes by: also one whose tracker saw packets of which none came up here. */
+static struct port *port_of(const struct rxpath *rp)
+{
+	const struct engine *e = rp->conn->e;
+
+	for (uint32_t i = 0; !rp->port && i < e->nports; i++) {
+		if (TRACK_READ(state_on(rp, e->ports[i])->rx_packets))
+			return e->ports[i];
+	}
+	return rp->port;
 }
 
 void receive_sweep(struct conn *c)
@@ -372,8 +388,10 @@ void receive_sweep(struct conn *c)
 		return;
 	rxmsg_deferred_flush(c->e); /* what waits for its flush is not lost */
 	for (uint32_t i = 0; i < c->peer_npaths; i++) {
-		if (c->rxpaths[i].port)
-			again |= sweep_path(&c->rxpaths[i]);
+		struct port *port = port_of(&c->rxpaths[i]);
+
+		if (port)
+			again |= sweep_path(&c->rxpaths[i], port);
 	}
 	if (again)
 		timer_set(&c->e->timers, &c->sweep, c->e->now + SWEEP_EVERY);
