@@ -236,6 +236,19 @@ static void daemon_pauses(struct sim *s)
 	finish(s);
 }
 
+/* The tracker hears POLLs, and so of una, but for a while no letter reaches the daemon on its only path. */
+static void una_unseen(struct sim *s)
+{
+	start(s);
+	for (uint32_t i = 0; i < 4 && !s->failed; i++) {
+		starve(s, 1, true, MAX_RINGS);
+		world_wait(s, 400 * MS);
+		starve(s, 1, false, MAX_RINGS);
+		world_wait(s, 5 * MS);
+	}
+	finish(s);
+}
+
 /* Longer than a silent peer is borne with; but the tracker still answers. */
 static void daemon_stops(struct sim *s)
 {
@@ -513,6 +526,10 @@ const struct scenario fault_scenarios[] = {
 	  "the same with deferred writes",
 	  { .count = 1500, .rate_mbps = 1000, .max = 30000, .mode = ARENA_DEFERRED },
 	  ring_starved },
+	{ "una_unseen",
+	  "no letter gets through on the only path for 400 ms",
+	  { .paths = 1, .count = 2000, .max = 30000, .window = 32, .imp.loss = 10 * PERCENT },
+	  una_unseen },
 	{ "slow_daemon",
 	  "daemons that need milliseconds to wake up",
 	  { .wake_ns = 2 * MS, .jitter_ns = 3 * MS, .count = 100, .imp.loss = PERCENT },
