@@ -66,9 +66,9 @@ struct client {
 	uint32_t nslots;
 	uint32_t free_hint;
 
-	LIST_HEAD(, listening) listening;
-	TAILQ_HEAD(, region) regions;
-	STAILQ_HEAD(, outgoing) outgoing;
+	LIST_HEAD(listening_list, listening) listening;
+	TAILQ_HEAD(region_list, region) regions;
+	STAILQ_HEAD(outgoing_list, outgoing) outgoing;
 	uint32_t noutgoing;
 	TAILQ_ENTRY(client) link, dirty_link;
 };

@@ -200,15 +200,22 @@ static void on_mr_inplace(struct client *c, const struct abi_msg *q, int fds[CTL
 	region_ask(c, q, make_inplace, -1);
 }
 
+static struct region *find_region(struct client *c, uint32_t key)
+{
+	struct region *r;
+
+	TAILQ_FOREACH(r, &c->regions, link)
+		if (r->key == key)
+			return r;
+	return NULL;
+}
+
 static void on_mr_free(struct client *c, const struct abi_msg *q, int fds[CTL_MAX_FDS])
 {
 	struct abi_msg msg = answer_to(q);
-	struct region *r;
+	struct region *r = find_region(c, q->mr.key);
 
 	(void)fds;
-	TAILQ_FOREACH(r, &c->regions, link)
-		if (r->key == q->mr.key)
-			break;
 	if (!r) {
 		refuse(c, q, -ENOENT, "no region with key %#x", q->mr.key);
 		return;
@@ -251,15 +258,22 @@ static void on_listen(struct client *c, const struct abi_msg *q, int fds[CTL_MAX
 	answer(c, &msg);
 }
 
+static struct listening *find_listening(struct client *c, uint32_t service)
+{
+	struct listening *l;
+
+	LIST_FOREACH(l, &c->listening, link)
+		if (l->service == service)
+			return l;
+	return NULL;
+}
+
 static void on_unlisten(struct client *c, const struct abi_msg *q, int fds[CTL_MAX_FDS])
 {
 	struct abi_msg msg = answer_to(q);
-	struct listening *l;
+	struct listening *l = find_listening(c, q->conn.service);
 
 	(void)fds;
-	LIST_FOREACH(l, &c->listening, link)
-		if (l->service == q->conn.service)
-			break;
 	if (!l) {
 		refuse(c, q, -ENOENT, "not listening for service %u", q->conn.service);
 		return;

@@ -52,9 +52,9 @@ struct daemon {
 	int epoll;
 	int lock;  /* held while we own the socket's path */
 	int spare; /* given up for a moment when descriptors run out, to refuse who knocks */
-	TAILQ_HEAD(, client) clients;
-	TAILQ_HEAD(, client) dirty; /* completions written and not yet published */
-	uint32_t nclients;	    /* with rings */
+	TAILQ_HEAD(client_list, client) clients;
+	struct client_list dirty; /* completions written and not yet published */
+	uint32_t nclients;	  /* with rings */
 	uint32_t nsockets;
 	bool client_broken; /* at least one waits to be freed */
 	struct grave *graves;

@@ -115,11 +115,21 @@ uint32_t worker_turn(struct daemon *d)
 
 /* ---- waiting ---- */
 
-void worker_wait(struct daemon *d, uint64_t ns)
+/* Nanoseconds where the system call is known. Valgrind and old seccomp filters know only milliseconds. */
+static int wait_epoll(struct daemon *d, struct epoll_event *events, uint64_t ns)
 {
 	struct timespec timeout = { (time_t)(ns / SEC), (long)(ns % SEC) };
-	struct epoll_event events[EPOLL_EVENTS];
 	int n = epoll_pwait2(d->epoll, events, EPOLL_EVENTS, &timeout, NULL);
+
+	if (n >= 0 || (errno != ENOSYS && errno != EPERM))
+		return n;
+	return epoll_wait(d->epoll, events, EPOLL_EVENTS, (int)((ns + MS - 1) / MS));
+}
+
+void worker_wait(struct daemon *d, uint64_t ns)
+{
+	struct epoll_event events[EPOLL_EVENTS];
+	int n = wait_epoll(d, events, ns);
 
 	for (int i = 0; i < n; i++) {
 		struct watch *w = events[i].data.ptr;
@@ -271,8 +281,9 @@ void worker_farewell(struct daemon *d)
 	struct engine_stats stats;
 	struct client *c;
 
-	TAILQ_FOREACH(c, &d->clients, link)
+	TAILQ_FOREACH(c, &d->clients, link) {
 		client_close_connections(c, MROCE_CLOSE_SHUTDOWN);
+	}
 	/* The engine keeps a closed connection until the peer has heard of it. */
 	for (;;) {
 		if (!worker_turn(d))

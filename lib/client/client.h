@@ -88,8 +88,8 @@ struct mroce {
 	struct request *requests;
 	struct request_list free_requests;
 	struct conn_list conns;
-	TAILQ_HEAD(, mroce_listener) listeners;
-	TAILQ_HEAD(, mroce_mr) mrs;
+	TAILQ_HEAD(listener_list, mroce_listener) listeners;
+	TAILQ_HEAD(mr_list, mroce_mr) mrs;
 	char error[320];
 };
 

@@ -85,9 +85,7 @@ void client_conn_accepted(struct mroce *m, const struct abi_msg *msg)
 
 void client_conn_ended(struct mroce *m, const struct abi_msg *msg)
 {
-	struct mroce_conn *c;
-
-	TAILQ_FOREACH(c, &m->conns, link) {
+	for (struct mroce_conn *c = TAILQ_FIRST(&m->conns); c; c = TAILQ_NEXT(c, link)) {
 		if (c->handle != msg->conn.handle)
 			continue;
 		c->ended = (enum mroce_status)msg->status;

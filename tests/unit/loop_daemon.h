@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "daemon/daemon.h"
@@ -21,7 +22,7 @@ struct loop_daemon {
 	char folder[40];
 	char socket[64];
 	uint32_t lose_ppm;
-	pid_t pid;
+	pid_t pid, parent;
 };
 
 static inline void loop_daemon_main(struct loop_daemon *l, int ready)
@@ -29,6 +30,10 @@ static inline void loop_daemon_main(struct loop_daemon *l, int ready)
 	struct daemon *d;
 	struct loop_port *port;
 
+	/* A test that fails half way must not leave a daemon running. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != l->parent)
+		_exit(1);
 	journal_init(getenv("MROCED_VERBOSE") != NULL);
 	if (daemon_new(&l->cfg, &d) || worker_signals(d) || control_open(d))
 		_exit(1);
@@ -66,6 +71,7 @@ static inline void loop_daemon_start(struct loop_daemon *l)
 	char byte;
 
 	ck_assert_int_eq(pipe(ready), 0);
+	l->parent = getpid();
 	l->pid = fork();
 	ck_assert_int_ge(l->pid, 0);
 	if (l->pid == 0)

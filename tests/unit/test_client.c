@@ -244,6 +244,26 @@ START_TEST(accept__timeouts)
 }
 END_TEST
 
+/* The submission ring is faster than the message that tells the daemon of the acceptance. */
+START_TEST(accept__requests_at_once)
+{
+	struct mroce_mr *mr;
+
+	ck_assert_int_eq(mroce_listen(b, SERVICE, 16, &listener), 0);
+	ck_assert_int_eq(mroce_alloc(b, 4096, 0, &mr), 0);
+	for (uint64_t i = 0; i < 100; i++) {
+		ck_assert_int_eq(mroce_connect(a, LOOP_ADDRESS, SERVICE, WAIT_MS, &ca), 0);
+		ck_assert_int_eq(mroce_accept(listener, WAIT_MS, &cb), 0);
+		ck_assert_int_eq(mroce_post_recv(cb, 0, mr, 0, 64, i), 0);
+		ck_assert_int_eq(mroce_post_send(ca, 0, NULL, 0, 0, i), 0);
+		expect(b, i, MROCE_WR_RECV, MROCE_OK);
+		expect(a, i, MROCE_WR_SEND, MROCE_OK);
+		mroce_conn_close(&ca);
+		mroce_conn_close(&cb);
+	}
+}
+END_TEST
+
 START_TEST(conn__facts)
 {
 	int data;
@@ -656,6 +676,7 @@ static Suite *client_suite(void)
 	tcase_add_test(alone, listen__service_is_unique);
 	tcase_add_test(alone, accept__timeouts);
 	tcase_add_test(alone, arm__connection_wakes);
+	tcase_add_test(alone, accept__requests_at_once);
 	suite_add_tcase(suite, alone);
 	tcase_add_checked_fixture(joined, setup, teardown);
 	tcase_add_test(joined, conn__facts);
