@@ -51,8 +51,17 @@ for i in show("prog", "show", "id", str(prog))["map_ids"]:
     print(show("map", "show", "id", str(i))["name"], i)'
 }
 
-# Both objects, on the same maps, configured as by a daemon: schema 1, port 4797, NACKs on.
-attach() {	# namespace device pin
+# struct mroce_bpf_config as bytes for bpftool: schema 2, port 4797, NACKs on, two addresses of the host.
+config_bytes() {	# number
+	python3 -c '
+import ipaddress, struct, sys
+local = [ipaddress.ip_address(f"::ffff:10.78.0.{sys.argv[1]}"), ipaddress.ip_address(f"fd78::{sys.argv[1]}")]
+value = struct.pack("<IHHII", 2, 4797, 1, 0, 0) + b"".join(a.packed for a in local)
+print(*value.ljust(16 + 16 * 8, b"\0"))' "$1"
+}
+
+# Both objects, on the same maps, configured as by a daemon.
+attach() {	# namespace device pin number
 	local pin=$work/bpffs/$3 name id
 	local -a share=()
 
@@ -60,8 +69,8 @@ attach() {	# namespace device pin
 	map_ids "$1" "$2" >"$work/maps-$3"
 	while read -r name id; do
 		case $name in
-		mroce_config) bpftool map update id "$id" key 0 0 0 0 value \
-			1 0 0 0 0xbd 0x12 1 0 0 0 0 0 0 0 0 0 || return 1 ;;&
+		mroce_config) # shellcheck disable=SC2046 # one word a byte
+			bpftool map update id "$id" key 0 0 0 0 value $(config_bytes "$4") || return 1 ;;&
 		mroce_config | mroce_conns | mroce_paths | mroce_counters)
 			share+=(map name "$name" id "$id") ;;
 		esac
@@ -154,8 +163,8 @@ in_ns "$a" ip link add mrbpft0 type veth peer name mrbpft1 netns "$b" || exit 1
 mkdir "$work/bpffs" && mount -t bpf bpf "$work/bpffs" || exit 1
 check "host a" host_up "$a" mrbpft0 1
 check "host b" host_up "$b" mrbpft1 2
-check "programs at a" attach "$a" mrbpft0 a
-check "programs at b" attach "$b" mrbpft1 b
+check "programs at a" attach "$a" mrbpft0 a 1
+check "programs at b" attach "$b" mrbpft1 b 2
 check "ARP" resolves -4 10.78.0.2
 check "IPv6 neighbour discovery" resolves -6 fd78::2
 check "ping" pings 10.78.0.2
