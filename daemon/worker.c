@@ -279,11 +279,9 @@ void worker_farewell(struct daemon *d)
 {
 	uint64_t limit = daemon_clock() + FAREWELL_NS;
 	struct engine_stats stats;
-	struct client *c;
 
-	TAILQ_FOREACH(c, &d->clients, link) {
+	for (struct client *c = TAILQ_FIRST(&d->clients); c; c = TAILQ_NEXT(c, link))
 		client_close_connections(c, MROCE_CLOSE_SHUTDOWN);
-	}
 	/* The engine keeps a closed connection until the peer has heard of it. */
 	for (;;) {
 		if (!worker_turn(d))
