@@ -12,10 +12,17 @@
 #define TOLERANCE_LIFE (1 * SEC)
 /* With a tolerance, a hole is a loss also once a question this much later than it was answered. */
 #define REORDER_MIN (100 * USEC)
+/* CE is remembered for two round trips and this. */
+#define CE_MEMORY (200 * USEC)
+/* Losses in so many ACKs in a row: the spray passes the path over for some turns, one packet for each path. */
+#define LOSING 2
+#define STEER_LOSS 4
+/* What a link without a known speed is taken for. */
+#define SPEED_UNKNOWN_MBPS 10000
 
 struct ack {
 	uint8_t type;
-	uint16_t epoch, late;
+	uint16_t epoch, late, hint;
 	uint32_t base, highest, rx_bytes, ce_bytes, echo_ts;
 	__u64 seen[MROCE_WINDOW_WORDS], placed[MROCE_WINDOW_WORDS];
 };
@@ -34,6 +41,7 @@ static void parse(const struct packet *p, struct ack *a)
 	a->type = p->type;
 	a->epoch = p->epoch;
 	a->late = ntohs(w.late);
+	a->hint = ntohs(w.hint);
 	a->base = ntohl(w.base);
 	a->highest = ntohl(w.highest);
 	a->rx_bytes = ntohl(w.rx_bytes);
@@ -239,26 +247,75 @@ static void heard(struct path *p, const struct ack *a)
 		revive(p);
 }
 
+static bool same_ports(const struct path *p, const struct path *o)
+{
+	return o->port == p->port && o->remote_port == p->remote_port;
+}
+
 /*
- * The shortest round trip known between the two ports, by any path: a path that starts while others
+ * min_rtt: the shortest round trip known between the two ports, by any path: a path that starts while others
  * keep a queue standing must not take the queue for distance.
  */
-static uint64_t base_rtt(const struct path *p)
+static void look_at_siblings(const struct path *p, struct cc_ack *info)
 {
-	uint64_t base = p->min_rtt;
-
+	info->min_rtt = p->min_rtt;
 	for (uint32_t i = 0; i < p->conn->npaths; i++) {
 		const struct path *o = &p->conn->paths[i];
 
-		if (o->port == p->port && o->remote_port == p->remote_port && o->min_rtt &&
-		    o->min_rtt < base)
-			base = o->min_rtt;
+		if (!same_ports(p, o))
+			continue;
+		if (o == p || path_usable(o))
+			info->siblings++;
+		if (o->min_rtt && o->min_rtt < info->min_rtt)
+			info->min_rtt = o->min_rtt;
 	}
-	return base;
+}
+
+static bool had_ce(const struct path *p)
+{
+	return p->ce_at && p->conn->e->now - p->ce_at <= 2 * p->srtt + CE_MEMORY;
+}
+
+/* Is there a path in use that has no CE? */
+static bool can_steer(const struct conn *c)
+{
+	for (uint32_t i = 0; i < c->npaths; i++) {
+		const struct path *p = &c->paths[i];
+
+		if (path_usable(p) && p->begun && !had_ce(p))
+			return true;
+	}
+	return false;
+}
+
+static void steer(struct path *p, const struct cc_ack *info)
+{
+	p->losing = info->lost ? p->losing + 1 : info->acked ? 0 : p->losing;
+	if (p->losing >= LOSING)
+		p->steer = STEER_LOSS * p->conn->npaths;
+	else if (info->ce_bytes && !p->steer)
+		p->steer = p->conn->npaths;
+	p->conn->steering |= p->steer != 0;
+}
+
+/* Where a path begins once its distance is known: 1.5 times its share of what the link holds in a round trip. */
+static void start_window(struct path *p, const struct cc_ack *info)
+{
+	const struct conn *c = p->conn;
+	uint32_t local = p->port->speed, remote = ntohl(c->peer_ports[p->remote_port].speed);
+	uint32_t mbps = local && remote ? (uint32_t)min_u64(local, remote) : local + remote;
+	uint32_t packet = c->chunk + MROCE_HDR_LEN + (uint32_t)sizeof(struct mroce_data);
+	uint64_t bytes = (mbps ? mbps : SPEED_UNKNOWN_MBPS) * min_u64(info->min_rtt, SEC) / 8000;
+
+	if (p->begun || !c->e->cfg.cc->start)
+		return;
+	c->e->cfg.cc->start(&p->cc, (uint32_t)min_u64(bytes * 3 / 2 * CC_UNIT / packet /
+							      (info->siblings ? info->siblings : 1),
+						      MROCE_WINDOW * CC_UNIT));
 }
 
 static void control_window(struct path *p, const struct ack *a, const struct news *n,
-			   uint32_t in_flight, uint64_t rtt)
+			   uint32_t in_flight, uint64_t rtt, bool first_rtt)
 {
 	struct cc_ack info = {
 		.now = p->conn->e->now,
@@ -267,9 +324,9 @@ static void control_window(struct path *p, const struct ack *a, const struct new
 		.in_flight = in_flight,
 		.rtt = rtt,
 		.srtt = p->srtt,
-		.min_rtt = base_rtt(p),
 	};
 
+	look_at_siblings(p, &info);
 	if (is_newest(p, a)) {
 		info.rx_bytes = a->rx_bytes - p->acked_rx_bytes;
 		info.ce_bytes = a->ce_bytes - p->acked_ce_bytes;
@@ -279,13 +336,22 @@ static void control_window(struct path *p, const struct ack *a, const struct new
 		p->acked_any = true;
 		p->acked_base = a->base;
 		p->ce_bytes += info.ce_bytes;
+		pace_hint(p->conn, a->hint, p->srtt);
 	}
+	if (info.ce_bytes) {
+		p->ce_at = info.now;
+		info.ce_everywhere = !can_steer(p->conn);
+	}
+	steer(p, &info);
+	if (first_rtt)
+		start_window(p, &info);
 	p->conn->e->cfg.cc->ack(&p->cc, &info);
 }
 
 static void process(struct path *p, const struct ack *a)
 {
 	uint32_t in_flight = p->in_flight;
+	bool first_rtt = !p->srtt;
 	struct news n = { 0 };
 	uint64_t rtt;
 
@@ -311,7 +377,7 @@ static void process(struct path *p, const struct ack *a)
 	path_advance(p);
 	if (!p->unplaced)
 		p->first_unpolled = 0; /* there is nothing to ask about */
-	control_window(p, a, &n, in_flight, rtt);
+	control_window(p, a, &n, in_flight, rtt, first_rtt && rtt);
 	path_arm(p);
 	if (letter_waiting(p->conn))
 		conn_ready(p->conn);

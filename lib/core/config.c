@@ -16,6 +16,6 @@ void engine_config_default(struct engine_config *cfg)
 		.rto_min_ns = 1 * MSEC,
 		.pto_min_ns = 50 * USEC,
 		.stall_ns = 3 * SEC,
-		.cc = &cc_delay,
+		.cc = &cc_ecn,
 	};
 }

@@ -58,7 +58,7 @@ static int reclaim_slot(struct engine *e)
 
 struct conn *conn_new(struct engine *e, void *owner, uint32_t service)
 {
-	uint32_t timers = (e->nconns + 1) * (MROCE_MAX_PATHS + 3);
+	uint32_t timers = (e->nconns + 1) * (MROCE_MAX_PATHS + CONN_TIMERS);
 	int slot = free_slot(e);
 	struct conn *c;
 
@@ -80,6 +80,7 @@ struct conn *conn_new(struct engine *e, void *owner, uint32_t service)
 	c->life.kind = TIMER_LIFE;
 	c->sweep.kind = TIMER_SWEEP;
 	c->stall.kind = TIMER_STALL;
+	c->pace.kind = TIMER_PACE;
 	c->last_heard = e->now;
 	STAILQ_INIT(&c->control);
 	STAILQ_INIT(&c->repairs);
@@ -159,6 +160,7 @@ void conn_release(struct conn *c)
 	struct stream *s;
 
 	backlog_leave(c);
+	hint_forget(c);
 	entry_close(c);
 	deferred_forget(c);
 	rxpaths_forget(c);
@@ -173,6 +175,7 @@ void conn_release(struct conn *c)
 	timer_clear(&e->timers, &c->life);
 	timer_clear(&e->timers, &c->sweep);
 	timer_clear(&e->timers, &c->stall);
+	timer_clear(&e->timers, &c->pace);
 	e->conns[c->slot] = NULL;
 	e->nconns--;
 	free(c->paths);
@@ -362,6 +365,8 @@ static void quiet_paths(struct conn *c)
 static void conn_finish(struct conn *c, bool linger)
 {
 	c->state = CONN_ENDED;
+	hint_forget(c);
+	timer_clear(&c->e->timers, &c->pace);
 	conn_drop_letters(c);
 	conn_unready(c);
 	quiet_paths(c);

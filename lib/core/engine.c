@@ -106,6 +106,7 @@ struct engine *engine_new(const struct engine_config *cfg, const struct engine_o
 	rng_init(&e->rng, cfg->seed);
 	TAILQ_INIT(&e->ready);
 	TAILQ_INIT(&e->ack_due);
+	TAILQ_INIT(&e->takers);
 	LIST_INIT(&e->listeners);
 	pools_init(e);
 	e->conns = calloc(e->cfg.max_conns, sizeof(struct conn *));
@@ -222,6 +223,7 @@ void engine_rx_flush(struct engine *e, uint64_t now)
 	rxmsg_deferred_flush(e);
 	engine_reserve(e);
 	e->blocked = 0;
+	hint_run(e);
 	receive_send_acks(e);
 }
 
@@ -233,6 +235,7 @@ static void timer_fire(struct timer *t)
 	case TIMER_LIFE: conn_life_timer(container_of(t, struct conn, life)); break;
 	case TIMER_SWEEP: receive_sweep(container_of(t, struct conn, sweep)); break;
 	case TIMER_STALL: conn_stall_timer(container_of(t, struct conn, stall)); break;
+	case TIMER_PACE: pace_timer(container_of(t, struct conn, pace)); break;
 	case TIMER_PATH: path_timer(container_of(t, struct path, timer)); break;
 	}
 }
@@ -262,11 +265,18 @@ static uint32_t conn_transmit(struct conn *c, uint32_t quota)
 {
 	uint32_t n = 0;
 
+	pace_update(c);
 	while (n < quota) {
-		struct letter *l = letter_next(c);
+		struct letter *l;
 		struct path *p;
 		int err;
 
+		if (!pace_open(c) && STAILQ_EMPTY(&c->control)) {
+			pace_wait(c);
+			conn_unready(c);
+			break;
+		}
+		l = letter_next(c);
 		if (!l) {
 			conn_unready(c);
 			break;
@@ -284,6 +294,7 @@ static uint32_t conn_transmit(struct conn *c, uint32_t quota)
 			letter_put_back(c, l);
 		} else if (!err) {
 			n++;
+			c->flying++;
 		}
 	}
 	return n;
@@ -353,6 +364,7 @@ uint32_t engine_run(struct engine *e, uint64_t now, uint32_t budget)
 		e->overslept_at = now;
 	engine_reserve(e);
 	feed_the_starved(e);
+	hint_run(e);
 	receive_send_acks(e);
 	while (left-- && (t = timer_due(&e->timers, now)))
 		timer_fire(t);
@@ -367,6 +379,8 @@ uint64_t engine_deadline(const struct engine *e, uint64_t now)
 
 	if (e->starved_at)
 		next = min_u64(next, e->starved_at + STARVED_WAIT);
+	if (e->ntakers)
+		next = min_u64(next, e->hint_at);
 	if (TAILQ_EMPTY(&e->ready) && TAILQ_EMPTY(&e->ack_due))
 		return next;
 	return min_u64(next, e->blocked_until > now ? e->blocked_until : now);

@@ -38,7 +38,8 @@ struct engine_config {
 	uint32_t first_psn;	 /* of every path; 0 is fine, tests start near the wrap */
 	uint32_t first_msg;	 /* tests only: both sides must agree */
 	uint64_t seed;		 /* for ids, tokens, keys, source ports: random in production */
-	const struct cc_ops *cc; /* congestion control; default cc_delay */
+	const struct cc_ops *cc; /* congestion control; default cc_ecn */
+	bool no_hints;		 /* do without rate hints: experiments and tests */
 };
 
 void engine_config_default(struct engine_config *cfg);

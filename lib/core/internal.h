@@ -226,6 +226,10 @@ struct path {
 	struct cc cc;
 	uint64_t srtt, rttvar, min_rtt;
 	uint64_t min_rtt_at;
+	uint64_t ce_at;	   /* last ACK that told of CE */
+	uint32_t steer;	   /* packets of the connection for which the spray passes it over */
+	uint32_t losing;   /* ACKs in a row that told of losses */
+	bool begun;	   /* has had letters since it was opened or came back */
 	/* asking */
 	struct timer timer;
 	uint64_t last_poll, first_unpolled; /* time; the latter 0 if nothing was sent since */
@@ -271,6 +275,7 @@ struct rxpath {
 	uint32_t suspect_base, suspect_top;
 	uint64_t suspect_at, suspect_drained;
 	uint32_t swept_late, swept_gaps;
+	uint32_t hint_bytes, hint_packets; /* as counted when the rate was looked at last */
 	uint64_t tolerance_until;
 };
 
@@ -320,7 +325,20 @@ struct conn {
 	struct stream *last_stream;
 	TAILQ_ENTRY(conn) ready; /* in engine->ready, if is_ready */
 	bool is_ready;
-	struct timer life, sweep, stall;
+	struct timer life, sweep, stall, pace;
+	/* sending: what may be sent, see pace.c */
+	uint32_t features; /* MROCE_F_* agreed */
+	bool steering;	   /* some path is passed over */
+	uint32_t flying;   /* in flight on all usable paths */
+	uint64_t window;   /* of all usable paths, 1 / CC_UNIT packets */
+	uint64_t pace_kbps, pace_at; /* 0: not paced */
+	uint64_t hint_kbps, hint_until;
+	/* receiving: its share of what we can take, see hint.c */
+	TAILQ_ENTRY(conn) taker; /* in engine->takers, if taking */
+	bool taking;
+	uint32_t taker_ports; /* bit per port */
+	uint64_t taken, taken_since;
+	uint64_t want_kbps, share_kbps;
 	uint64_t rx_active_at;
 	uint64_t tx_bytes, rx_bytes, tx_msgs, rx_msgs, repaired, spurious, dup_letters;
 	uint32_t queued;
@@ -329,7 +347,8 @@ struct conn {
 
 TAILQ_HEAD(conn_list, conn);
 
-enum timer_kind { TIMER_LIFE, TIMER_SWEEP, TIMER_STALL, TIMER_PATH };
+enum timer_kind { TIMER_LIFE, TIMER_SWEEP, TIMER_STALL, TIMER_PACE, TIMER_PATH };
+#define CONN_TIMERS 4 /* beside those of its paths */
 
 struct listener {
 	LIST_ENTRY(listener) link;
@@ -353,6 +372,13 @@ struct deferred {
 #define DEFERRED_MAX 1024
 #define FLUSH_MAX 256
 
+/* What we were seen to take from a port's rings. */
+struct drain {
+	uint64_t since, bytes, drained;
+	uint64_t kbps; /* 0: it keeps up */
+	uint32_t free;
+};
+
 struct engine {
 	struct engine_config cfg;
 	const struct engine_ops *ops;
@@ -373,6 +399,10 @@ struct engine {
 	struct pool txmsg_pool, rxmsg_pool, recv_pool, stream_pool, words_pool, slots_pool;
 	struct conn_list ready;
 	struct rxpath_list ack_due;
+	struct conn_list takers; /* connections that something comes in on */
+	uint32_t ntakers;
+	uint64_t hint_at, hinted_at;
+	struct drain drains[MROCE_MAX_PORTS];
 	uint32_t blocked; /* bit per port: no room in this run */
 	uint64_t blocked_since, blocked_until;
 	uint64_t overslept_at; /* engine_run() came far later than its deadline */
@@ -460,6 +490,20 @@ uint64_t path_rto(const struct path *p);
 
 /* ack.c */
 void ack_rx(struct conn *c, const struct packet *p);
+
+/* pace.c */
+/* What ACKs and paths have changed: before a connection's turn. */
+void pace_update(struct conn *c);
+bool pace_open(const struct conn *c);
+void pace_charge(struct conn *c, uint32_t len);
+void pace_wait(struct conn *c);
+void pace_timer(struct conn *c);
+void pace_hint(struct conn *c, uint16_t hint, uint64_t srtt);
+
+/* hint.c */
+void hint_arrival(struct conn *c);
+void hint_forget(struct conn *c);
+void hint_run(struct engine *e);
 
 /* spray.c */
 struct path *spray_pick(struct conn *c, int avoid);

@@ -147,6 +147,7 @@ static void note_sent(struct path *p, uint32_t len)
 	p->port->ops->tx_end(p->port, len);
 	p->tx_packets++;
 	p->tx_bytes += len;
+	pace_charge(c, len);
 	c->last_sent = c->e->now;
 	c->e->sent++;
 }
@@ -200,6 +201,7 @@ static void put_in_slot(struct path *p, const struct letter *l)
 	p->seen[w] &= ~bit;
 	p->lost[w] &= ~bit;
 	p->next++;
+	p->begun = true;
 	p->in_flight++;
 	p->unplaced++;
 	p->poll_backoff = 0;
@@ -365,7 +367,7 @@ void path_die(struct path *p, const char *why)
 	p->poll_backoff = 0;
 	p->last_poll = c->e->now;
 	p->srtt = p->rttvar = p->min_rtt = 0;
-	p->spoken = false;
+	p->spoken = p->begun = false;
 	c->e->cfg.cc->init(&p->cc, c->e->now);
 	timer_set(&c->e->timers, &p->timer, path_due(p));
 }

@@ -192,6 +192,7 @@ static void note_route(struct rxpath *rp, struct port *port, const struct packet
 static void note_active(struct conn *c)
 {
 	c->rx_active_at = c->e->now;
+	hint_arrival(c);
 	if (!c->sweep.place)
 		timer_set(&c->e->timers, &c->sweep, c->e->now + SWEEP_EVERY);
 }
