@@ -247,11 +247,6 @@ static void heard(struct path *p, const struct ack *a)
 		revive(p);
 }
 
-static bool same_ports(const struct path *p, const struct path *o)
-{
-	return o->port == p->port && o->remote_port == p->remote_port;
-}
-
 /*
  * min_rtt: the shortest round trip known between the two ports, by any path: a path that starts while others
  * keep a queue standing must not take the queue for distance.
@@ -262,7 +257,7 @@ static void look_at_siblings(const struct path *p, struct cc_ack *info)
 	for (uint32_t i = 0; i < p->conn->npaths; i++) {
 		const struct path *o = &p->conn->paths[i];
 
-		if (!same_ports(p, o))
+		if (!path_siblings(p, o))
 			continue;
 		if (o == p || path_usable(o))
 			info->siblings++;
@@ -298,7 +293,7 @@ static void steer(struct path *p, const struct cc_ack *info)
 	p->conn->steering |= p->steer != 0;
 }
 
-/* Where a path begins once its distance is known: 1.5 times its share of what the link holds in a round trip. */
+/* Where a path begins once its distance is known: its share of what the link holds in a round trip. */
 static void start_window(struct path *p, const struct cc_ack *info)
 {
 	const struct conn *c = p->conn;
@@ -307,11 +302,25 @@ static void start_window(struct path *p, const struct cc_ack *info)
 	uint32_t packet = c->chunk + MROCE_HDR_LEN + (uint32_t)sizeof(struct mroce_data);
 	uint64_t bytes = (mbps ? mbps : SPEED_UNKNOWN_MBPS) * min_u64(info->min_rtt, SEC) / 8000;
 
-	if (p->begun || !c->e->cfg.cc->start)
+	if (p->begun || !p->conn->e->cfg.cc->start)
 		return;
-	c->e->cfg.cc->start(&p->cc, (uint32_t)min_u64(bytes * 3 / 2 * CC_UNIT / packet /
+	c->e->cfg.cc->start(&p->cc, (uint32_t)min_u64(bytes * CC_UNIT / packet /
 							      (info->siblings ? info->siblings : 1),
 						      MROCE_WINDOW * CC_UNIT));
+}
+
+/* What one path has learnt of the way goes for its siblings that have not been asked yet. */
+static void start_all(const struct path *p, const struct cc_ack *info)
+{
+	for (uint32_t i = 0; i < p->conn->npaths; i++) {
+		struct path *o = &p->conn->paths[i];
+
+		if (!path_siblings(p, o) || (o != p && (o->srtt || !path_usable(o))))
+			continue;
+		o->srtt = p->srtt;
+		o->rttvar = p->rttvar;
+		start_window(o, info);
+	}
 }
 
 static void control_window(struct path *p, const struct ack *a, const struct news *n,
@@ -344,7 +353,7 @@ static void control_window(struct path *p, const struct ack *a, const struct new
 	}
 	steer(p, &info);
 	if (first_rtt)
-		start_window(p, &info);
+		start_all(p, &info);
 	p->conn->e->cfg.cc->ack(&p->cc, &info);
 }
 

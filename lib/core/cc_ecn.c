@@ -17,7 +17,7 @@
 #include "mroce/wire.h"
 
 #define INITIAL_WINDOW (2 * CC_UNIT)
-#define START_MIN (CC_UNIT / 4)
+#define START_MIN (CC_UNIT / 16)
 #define START_MAX (16 * CC_UNIT)
 /* Nothing marks: what looks like a queue may be a busy CPU. */
 #define DELAY_WINDOW (2 * CC_UNIT)

@@ -294,12 +294,26 @@ int conn_open_paths(struct conn *c)
 
 /* ---- life ---- */
 
-/* Asks every path once, so that its round trip is known before data queues up. */
+static bool first_between_ports(const struct conn *c, uint32_t index)
+{
+	for (uint32_t i = 0; i < index; i++) {
+		if (path_siblings(&c->paths[i], &c->paths[index]))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Asks one path between each two ports, so that the round trip is known before data queues up. Not all: when
+ * many connect at once, their questions would be a queue that all of them take for distance.
+ */
 static void greet_paths(struct conn *c)
 {
 	for (uint32_t i = 0; i < c->npaths; i++) {
 		struct path *p = &c->paths[i];
 
+		if (!first_between_ports(c, i))
+			continue;
 		p->spoken |= path_poll(p);
 		path_arm(p);
 	}

@@ -256,7 +256,8 @@ static uint8_t letter_flags(const struct conn *c, const struct letter *l)
 {
 	uint8_t flags = l->losses ? MROCE_FLAG_REPAIR : 0;
 
-	if (l->type == MROCE_ERROR || l->type == MROCE_CLOSE || !letter_waiting(c))
+	if (l->type == MROCE_ERROR || l->type == MROCE_CLOSE || !letter_waiting(c) ||
+	    pace_is_sparse(c))
 		flags |= MROCE_FLAG_ACK_REQ;
 	return flags;
 }

@@ -5,7 +5,7 @@
  *
  * What a port can take is the smaller of its link's rate and of what we have been seen to drain, the
  * latter only while we do not keep up: as long as the rings are found empty it is not us who limits. Of
- * that MARGIN percent, so that a queue in the network drains. A connection that uses less than its share
+ * that MARGIN percent if several share it, so that a queue in the network drains. A connection that uses less than its share
  * leaves the rest to the others, but may grow up to the common share at any time.
  */
 #include "core/internal.h"
@@ -193,7 +193,7 @@ static uint64_t capacity(const struct engine *e, uint32_t i)
 	uint64_t link = e->ports[i]->speed * 1000ull, drain = e->drains[i].kbps;
 	uint64_t least = link && drain ? min_u64(link, drain) : link + drain;
 
-	return least * MARGIN / 100;
+	return e->ntakers > 1 ? least * MARGIN / 100 : least;
 }
 
 /* ---- dividing it ---- */

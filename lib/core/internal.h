@@ -332,6 +332,7 @@ struct conn {
 	uint32_t flying;   /* in flight on all usable paths */
 	uint64_t window;   /* of all usable paths, 1 / CC_UNIT packets */
 	uint64_t pace_kbps, pace_at; /* 0: not paced */
+	uint64_t last_poll;	     /* on any path */
 	uint64_t hint_kbps, hint_until;
 	/* receiving: its share of what we can take, see hint.c */
 	TAILQ_ENTRY(conn) taker; /* in engine->takers, if taking */
@@ -473,6 +474,11 @@ void handshake_confirmed(struct conn *c);
 void path_init(struct path *p, struct conn *c, uint8_t index);
 bool path_usable(const struct path *p);
 bool path_open(const struct path *p);
+/* Do they lie between the same two ports? */
+static inline bool path_siblings(const struct path *a, const struct path *b)
+{
+	return a->port == b->port && a->remote_port == b->remote_port;
+}
 /* 0; -EAGAIN: no room at the port; -errno: the letter cannot be built, and is gone. */
 int path_send(struct path *p, struct letter *l, uint8_t flags);
 void path_timer(struct path *p);
@@ -495,6 +501,8 @@ void ack_rx(struct conn *c, const struct packet *p);
 /* What ACKs and paths have changed: before a connection's turn. */
 void pace_update(struct conn *c);
 bool pace_open(const struct conn *c);
+/* Packets are so far apart that a POLL for each would be a load: the peer's daemon is asked instead. */
+bool pace_is_sparse(const struct conn *c);
 void pace_charge(struct conn *c, uint32_t len);
 void pace_wait(struct conn *c);
 void pace_timer(struct conn *c);

@@ -14,6 +14,10 @@
 /* A rate below this would hold up even what ends the connection. */
 #define RATE_MIN_KBPS 1000
 #define HINT_ROUNDS 4
+/* A path has a packet less often than this; the connection asks by POLL so often, for the RTT and CE. */
+#define SPARSE (50 * USEC)
+#define POLL_TIME (2 * MSEC)
+#define POLL_PACKETS 8
 #define HINT_LIFE_MIN (5 * MSEC)
 /* Windows of so many packets per path are clocked by their ACKs. */
 #define CLOCKED (2 * CC_UNIT)
@@ -79,6 +83,17 @@ bool pace_open(const struct conn *c)
 {
 	return (uint64_t)c->flying * CC_UNIT < c->window &&
 	       (!c->pace_kbps || c->pace_at <= c->e->now);
+}
+
+bool pace_is_sparse(const struct conn *c)
+{
+	uint64_t packet;
+
+	if (!c->pace_kbps)
+		return false;
+	packet = wire_time(c->chunk, c->pace_kbps);
+	return packet * c->npaths > SPARSE &&
+	       c->e->now - c->last_poll < max_u64(POLL_PACKETS * packet, POLL_TIME);
 }
 
 void pace_charge(struct conn *c, uint32_t len)

@@ -68,6 +68,8 @@ static uint64_t pto_of(const struct path *p)
 /* An ACK of the peer's daemon that was asked for; the queue that srtt contains may be gone by now. */
 static uint64_t daemon_ack_wait(const struct path *p)
 {
+	if (p->conn->pace_kbps)
+		return max_u64(pto_of(p), 2 * p->min_rtt + DAEMON_TIME);
 	return min_u64(pto_of(p), 2 * p->min_rtt + DAEMON_TIME);
 }
 
@@ -89,7 +91,7 @@ static uint64_t poll_due(const struct path *p)
 
 	if (p->first_unpolled) {
 		wait = min_u64(max_u64(srtt_of(p) / 4, POLL_MIN), POLL_MAX);
-		return p->first_unpolled + (p->urgent ? daemon_ack_wait(p) : wait);
+		return p->first_unpolled + (p->urgent ? max_u64(daemon_ack_wait(p), wait) : wait);
 	}
 	if (!p->unplaced)
 		return TIMER_NEVER;
@@ -156,7 +158,7 @@ static void note_polled(struct path *p)
 {
 	uint64_t now = p->conn->e->now;
 
-	p->last_poll = now;
+	p->last_poll = p->conn->last_poll = now;
 	p->first_unpolled = 0;
 	p->since_poll = 0;
 	p->urgent = false;
@@ -406,6 +408,25 @@ static void ask_on_all(struct conn *c)
 	}
 }
 
+/* The same at first: one path of each port. On all, questions alone would fill a congested link. */
+static void ask_elsewhere(const struct path *p)
+{
+	struct conn *c = p->conn;
+	uint32_t asked = 0;
+
+	for (uint32_t i = 0; i < c->npaths; i++) {
+		struct path *o = &c->paths[i];
+
+		if (o == p || !path_usable(o) || asked & 1u << o->port->index)
+			continue;
+		asked |= 1u << o->port->index;
+		if (o->unanswered)
+			continue;
+		path_poll(o);
+		path_arm(o);
+	}
+}
+
 /* An RTO: asked, and nothing came back. */
 static void path_timeout(struct path *p, uint64_t due)
 {
@@ -436,8 +457,10 @@ static void path_timeout(struct path *p, uint64_t due)
 		path_give_up(p, true);
 	p->unanswered = c->e->now;
 	path_poll(p);
-	if (p->rto_count > 1 || had_letters) /* a lone lost question is not worth it */
+	if (p->rto_count > 1)
 		ask_on_all(c);
+	else if (had_letters) /* a lone lost question is not worth it */
+		ask_elsewhere(p);
 	conn_check_silence(c);
 }
 

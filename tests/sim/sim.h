@@ -496,7 +496,7 @@ void world_wait(struct sim *s, uint64_t ns);
 bool world_wait_for(struct sim *s, uint64_t ns, bool (*done)(struct sim *s), const char *what);
 
 extern const struct scenario traffic_scenarios[], life_scenarios[], fault_scenarios[],
-	hostile_scenarios[], speed_scenarios[], self_scenarios[];
+	hostile_scenarios[], speed_scenarios[], cc_scenarios[], self_scenarios[];
 void random_config(uint64_t seed, struct sim_config *cfg);
 void random_run(struct sim *s);
 
