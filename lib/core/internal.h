@@ -332,6 +332,7 @@ struct conn {
 	uint32_t flying;   /* in flight on all usable paths */
 	uint64_t window;   /* of all usable paths, 1 / CC_UNIT packets */
 	uint64_t pace_kbps, pace_at; /* 0: not paced */
+	uint64_t pace_late;	     /* how late its timer is served, a maximum that fades */
 	uint64_t last_poll;	     /* on any path */
 	uint64_t hint_kbps, hint_until;
 	/* receiving: its share of what we can take, see hint.c */

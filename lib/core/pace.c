@@ -4,12 +4,14 @@
  * receiver's hint and, once the window is so small that ACKs cannot clock it, of window per round trip.
  *
  * No timer per packet: pace_at is when the link that the rate describes would be free again. Packets may
- * leave while it is not in the future; it lags behind by at most BURST, so that a late wake-up costs nothing.
+ * leave while it is not in the future; it may lag behind by about as much as we have been woken late, so that
+ * a late wake-up costs nothing, and no more, since all senders of an incast have bursts.
  */
 #include "core/internal.h"
 #include "mroce/rate.h"
 
-#define BURST (500 * USEC)
+#define BURST_MIN (100 * USEC)
+#define BURST_MAX (1 * MSEC)
 #define SLACK (20 * USEC)
 /* A rate below this would hold up even what ends the connection. */
 #define RATE_MIN_KBPS 1000
@@ -102,7 +104,7 @@ void pace_charge(struct conn *c, uint32_t len)
 
 	if (!c->pace_kbps)
 		return;
-	from = now > BURST ? now - BURST : 0;
+	from = now - min_u64(now, min_u64(BURST_MIN + 2 * c->pace_late, BURST_MAX));
 	c->pace_at = max_u64(c->pace_at, from) + wire_time(len, c->pace_kbps);
 }
 
@@ -120,6 +122,9 @@ void pace_wait(struct conn *c)
 
 void pace_timer(struct conn *c)
 {
+	uint64_t late = c->e->now - c->pace.at;
+
+	c->pace_late = max_u64(late, c->pace_late - c->pace_late / 16);
 	if (letter_waiting(c))
 		conn_ready(c);
 }

@@ -2,10 +2,13 @@
 /* Which path takes the next packet: the one least filled in relation to its window. */
 #include "core/internal.h"
 
+/*
+ * Without the packet itself: paths with nothing in flight take turns, whatever their windows, and the one with
+ * a queue loses its turn. Otherwise, where few packets fly, the largest window would get them all.
+ */
 static bool less_filled(const struct path *a, const struct path *b)
 {
-	return (uint64_t)(a->in_flight + 1) * b->cc.window <
-	       (uint64_t)(b->in_flight + 1) * a->cc.window;
+	return (uint64_t)a->in_flight * b->cc.window < (uint64_t)b->in_flight * a->cc.window;
 }
 
 static bool has_room(const struct path *p)

@@ -63,10 +63,12 @@ static bool connect_all_to(struct sim *s, uint32_t to)
 	return world_wait_for(s, 10 * SEC, world_all_up, "all connections to be up");
 }
 
-/* Two round trips of a network without queues, with the time of the hosts. */
+/* As long as it is after the first burst: the switch's queue is full, and the hosts take their time. */
 static uint64_t two_round_trips(const struct sim *s)
 {
-	return 2 * (2 * s->cfg.delay_ns + s->cfg.wake_ns + s->cfg.jitter_ns);
+	uint64_t queue = s->cfg.queue_bytes * 8000 / s->cfg.rate_mbps;
+
+	return 2 * (2 * s->cfg.delay_ns + s->cfg.wake_ns + s->cfg.jitter_ns + queue);
 }
 
 static void incast_measure(struct sim *s, struct incast *r)
