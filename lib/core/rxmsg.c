@@ -705,14 +705,18 @@ enum placing rxmsg_abort_rx(struct conn *c, const struct mroce_error *e)
 /* Receives that messages have taken complete with `status`, in order; UINT8_MAX: forgotten. */
 void rxmsg_flush_all(struct stream *s, uint8_t status)
 {
+	bool hole = false;
+
 	for (uint32_t i = 0; i < MROCE_MSG_SPAN; i++) {
 		struct rxmsg *m = rxmsg_find(s, s->rx_next + i, false);
 
+		/* Success would say that all messages before it are here, too. */
+		hole |= !m || m->state == RX_OPEN;
 		if (!m)
 			continue;
 		if (m->recv && status != UINT8_MAX) {
 			stream_flush_recvs(s, m->recv->rseq, status);
-			complete_recv(s, m, m->state == RX_OPEN ? status : m->status);
+			complete_recv(s, m, hole && m->status == MROCE_OK ? status : m->status);
 		}
 		rxmsg_free(m);
 	}
