@@ -366,8 +366,14 @@ static void take_hello(struct end *e)
 {
 	memcpy(&e->peer, control_slot(e, CONTROL_HELLO, true), sizeof(e->peer));
 	if (e->me == 1) {
-		if (make_plan(e, &e->peer.p))
+		int err = make_plan(e, &e->peer.p);
+
+		if (err == -ENOTCONN) /* the daemon has gone meanwhile: look() will tell */
+			return;
+		if (err)
 			wrong(e, "memory: %s", mroce_last_error(e->m));
+		if (e->wrong)
+			return;
 		say_hello(e);
 	}
 	e->ready = true;
