@@ -34,7 +34,7 @@ under() {	# fabric-settings -- messages address [options]
 	transfer "$@"
 	status=$?
 	F set --clear >/dev/null
-	return $status
+	return "$status"
 }
 
 # How packets of h1 look when they reach h2: no checksum, ECT(0), the service's port as destination.
@@ -48,7 +48,10 @@ on_the_wire() {	# address words-that-all-data-has
 	unset "pid[tcpdump]"
 	total=$(grep -c ' > ' "$work/wire")
 	good=$(grep -c -- "$2" "$work/wire")
-	equal "$good" "$total" "packets with $2" && more_than "$total" 100 packets || { head -n 4 "$work/wire"; return 1; }
+	if ! equal "$good" "$total" "packets with $2" || ! more_than "$total" 100 packets; then
+		head -n 4 "$work/wire"
+		return 1
+	fi
 }
 
 # As many UDP source ports as paths, seen from outside.
