@@ -705,10 +705,10 @@ static enum outcome run_once(const struct options *o)
 		return cannot(&m, "open");
 	e.m = m;
 	if (make_plan(&e, &o->p) || mroce_connect(m, o->host, o->service, 10000, &e.c)) {
-		outcome = cannot(&m, "connect");
-		/* Regions and connections have gone with the context. */
-		plan_free(&e.plan);
-		return outcome;
+		printf("ended: connect: %s\n", mroce_last_error(m));
+		end_clean(&e);
+		mroce_close(&m);
+		return OUTCOME_ENDED;
 	}
 	outcome = converse(&e);
 	end_clean(&e);
