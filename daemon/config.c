@@ -16,6 +16,7 @@ enum kind {
 	KIND_BOOL,
 	KIND_TEXT,
 	KIND_CC,
+	KIND_PORT,
 	KIND_INTERFACES,
 };
 
@@ -51,6 +52,9 @@ static const struct setting settings[] = {
 	  NULL, "say more" },
 	NUMBER("daemon", "spin_us", "spin-us", spin_us, 0, 1000000, 50,
 	       "microseconds to go on polling after the last packet"),
+	{ "ports", "port", "port", 0, KIND_PORT, false, AT(port), 0, 0, 0, "afxdp",
+	  "KIND", "afxdp: BPF programs and AF_XDP; socket: plain UDP sockets, slower, needs no\n"
+	  "privilege; auto: afxdp, and socket where that cannot be had" },
 	NUMBER("ports", "udp_port", "udp-port", udp_port, 1, 65535, MROCE_UDP_PORT,
 	       "UDP destination port, the same on all hosts"),
 	{ "ports", "allow_generic", "allow-generic", 0, KIND_BOOL, true, AT(allow_generic), 0, 1, 0, NULL,
@@ -157,6 +161,7 @@ void config_free(struct config *c)
 	free(c->socket);
 	free(c->pid_file);
 	free(c->cc);
+	free(c->port);
 	free(c->file);
 	memset(c, 0, sizeof(*c));
 }
@@ -251,6 +256,10 @@ static int set(struct config *c, const struct setting *s, const char *value, con
 	case KIND_CC:
 		if (!cc_find(value))
 			return bad(p, value, "a congestion control: delay or fixed");
+		return set_text(text_of(c, s), value);
+	case KIND_PORT:
+		if (strcmp(value, "afxdp") && strcmp(value, "socket") && strcmp(value, "auto"))
+			return bad(p, value, "a kind of port: afxdp, socket or auto");
 		return set_text(text_of(c, s), value);
 	case KIND_TEXT:
 		if (!*value)
@@ -529,7 +538,8 @@ static json_t *value_of(const struct config *c, const struct setting *s)
 	case KIND_NUMBER: return json_integer(*number_of(c, s));
 	case KIND_BOOL: return json_boolean(*number_of(c, s));
 	case KIND_TEXT:
-	case KIND_CC: return json_string(*text_of(c, s) ? *text_of(c, s) : "");
+	case KIND_CC:
+	case KIND_PORT: return json_string(*text_of(c, s) ? *text_of(c, s) : "");
 	case KIND_INTERFACES: break;
 	}
 	list = json_array();

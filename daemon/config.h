@@ -38,6 +38,7 @@ struct config {
 	uint32_t spin_us; /* go on polling for so long after the last packet */
 	/* [ports] */
 	char *interfaces[MROCE_MAX_PORTS + 1]; /* NAME or NAME@ADDRESS; NULL behind the last */
+	char *port;			       /* afxdp, socket, auto */
 	uint32_t udp_port;
 	uint32_t allow_generic;
 	uint32_t nack;

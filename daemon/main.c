@@ -39,9 +39,17 @@ static int write_pid_file(const char *path)
 	return 0;
 }
 
+static enum port_choice port_choice(const struct config *cfg)
+{
+	if (!strcmp(cfg->port, "socket"))
+		return PORT_SOCKET;
+	return strcmp(cfg->port, "auto") ? PORT_AFXDP : PORT_AUTO;
+}
+
 static int open_ports(const struct config *cfg, struct daemon *d, struct portset **ports)
 {
 	struct portset_config pc = {
+		.port = port_choice(cfg),
 		.udp_port = (uint16_t)cfg->udp_port,
 		.allow_generic = cfg->allow_generic,
 		.nack = cfg->nack,
@@ -67,6 +75,8 @@ static void serve(const struct config *cfg, struct daemon *d)
 	for (int i = 0; cfg->interfaces[i]; i++)
 		used += (size_t)snprintf(names + used, sizeof(names) - used, " %s",
 					 cfg->interfaces[i]);
+	if (!used)
+		snprintf(names, sizeof(names), " the interfaces chosen above");
 	journal(LOG_INFO, "ready: %s, UDP port %u, %u paths, on%s", cfg->socket, cfg->udp_port,
 		cfg->paths, names);
 	sd_notifyf(0, "READY=1\nSTATUS=Serving on%s", names);
@@ -120,7 +130,7 @@ static int start(struct config *cfg, int argc, char **argv)
 	case CONFIG_RUN:
 	case CONFIG_CHECK: break;
 	}
-	if (!cfg->interfaces[0]) {
+	if (!cfg->interfaces[0] && port_choice(cfg) != PORT_SOCKET) {
 		journal(LOG_ERR, "no interface named: use -i NAME, or 'interface = NAME' under "
 				 "[ports] in " CONFIG_FILE_DEFAULT);
 		return EXIT_USAGE;

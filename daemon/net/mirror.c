@@ -179,6 +179,11 @@ static void apply_link(struct mirror *m, const struct nlmsghdr *nlh)
 	changed(m);
 }
 
+bool mirror_link_enabled(const struct mirror_if *mif)
+{
+	return mif->exists && (mif->flags & IFF_UP);
+}
+
 bool mirror_link_up(const struct mirror_if *mif)
 {
 	return mif->exists && (mif->flags & IFF_UP) && (mif->flags & IFF_RUNNING);

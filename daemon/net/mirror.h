@@ -92,6 +92,8 @@ bool mirror_has_address(const struct mirror_if *mif, const struct ip *ip);
 struct mirror_neigh *mirror_neigh(const struct mirror_if *mif, const struct ip *ip);
 bool mirror_neigh_valid(const struct mirror_neigh *n);
 const char *mirror_neigh_state(uint16_t nud_state);
+/* Has the administrator switched the link on? */
+bool mirror_link_enabled(const struct mirror_if *mif);
 /* Is the link administratively and physically up? */
 bool mirror_link_up(const struct mirror_if *mif);
 

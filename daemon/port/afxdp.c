@@ -266,6 +266,14 @@ void afxdp_follow(struct afxdp *a, uint64_t now)
 
 /* ---- opening and closing ---- */
 
+/* Nothing is missing, or only the carrier. */
+static bool may_open(const struct afxdp *a)
+{
+	struct ip any;
+
+	return a->port.up || (!mirror_link_up(a->mif) && choose_address(a, &any));
+}
+
 static int check_interface(struct afxdp *a, const struct afxdp_params *p)
 {
 	char text[IPTEXT_MAX];
@@ -274,18 +282,21 @@ static int check_interface(struct afxdp *a, const struct afxdp_params *p)
 		a->log(LOG_ERR, "%s: no such interface (`ip link` lists them)", p->name);
 		return -ENODEV;
 	}
-	if (!mirror_link_up(a->mif)) {
-		a->log(LOG_ERR, "%s: the link is down: `ip link set %s up`, or look at the cable",
-		       p->name, p->name);
+	if (!mirror_link_enabled(a->mif)) {
+		a->log(LOG_ERR, "%s: the link is down: `ip link set %s up`", p->name, p->name);
 		return -ENETDOWN;
 	}
+	/* A dead plane must not keep the service from starting. */
+	if (!mirror_link_up(a->mif))
+		a->log(LOG_WARNING, "%s: no carrier, starting without it; it joins when the link comes up",
+		       p->name);
 	if (a->mif->mtu < PORT_MTU_MIN) {
 		a->log(LOG_ERR, "%s: MTU %u is below %u: `ip link set %s mtu 1500`", p->name,
 		       a->mif->mtu, PORT_MTU_MIN, p->name);
 		return -EMSGSIZE;
 	}
 	take_state(a);
-	if (a->port.up)
+	if (may_open(a))
 		return 0;
 	if (a->address_wanted)
 		a->log(LOG_ERR, "%s: address %s is not (yet) on this interface", p->name,

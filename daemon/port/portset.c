@@ -3,31 +3,34 @@
 
 #include <errno.h>
 #include <net/if.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
-#include "afxdp.h"
-#include "daemon/bpf/guardian.h"
-#include "daemon/bpf/load.h"
+#include "daemon/net/ip.h"
+#include "portkind.h"
+#include "sock_choose.h"
 
 #define RING_MIN 64
 #define RING_MAX 32768
 #define RING_DEFAULT 4096
-#define FRESH_NS 1000000000ULL /* confirm neighbours, check frames */
+#define FRESH_NS 1000000000ULL /* confirm neighbours, check frames, close idle sockets */
 
 struct portset {
 	struct portset_config cfg;
 	struct engine *engine;
 	struct mirror mirror;
 	struct watch watch;
-	struct tables shared;
-	struct guardian guardian;
-	struct afxdp *ports; /* fixed array: the engine holds pointers into it */
+	const struct port_kind *kind;
+	void *shared; /* the kind's */
+	struct port *ports[MROCE_MAX_PORTS];
 	uint32_t nports;
 	uint32_t next; /* port to be served first */
 	int epoll;
 	uint64_t freshened;
+	char why[256]; /* this kind of port */
 };
 
 /* What the user wrote for one interface. */
@@ -73,11 +76,44 @@ static int add_choice(struct portset *ps, const struct choice *c)
 	return mirror_add_interface(&ps->mirror, c->name, ifindex);
 }
 
+/* Sockets disturb nobody: the interfaces may be chosen for the user. */
+static int choose(struct portset *ps, struct choice choices[MROCE_MAX_PORTS], uint32_t *count)
+{
+	struct sock_choice found;
+	int err = sock_choose(&found);
+
+	if (err) {
+		ps->cfg.log(LOG_ERR,
+			    "no interface is named, and none is up with an address that others "
+			    "could reach: %s",
+			    strerror(-err));
+		return err;
+	}
+	for (uint32_t i = 0; i < found.n && !err; i++) {
+		ps->cfg.log(LOG_NOTICE, "%s: chosen, since no interface is named and %s",
+			    found.names[i],
+			    found.by_default_route ? "a default route leads over it"
+						   : "it is up and has an address");
+		err = parse_choice(found.names[i], &choices[i], ps->cfg.log);
+		if (!err)
+			err = add_choice(ps, &choices[i]);
+		if (err >= 0)
+			err = 0;
+		*count = i + 1;
+	}
+	if (found.left_out)
+		ps->cfg.log(LOG_WARNING, "%u more interfaces are not used: %u is the limit",
+			    found.left_out, MROCE_MAX_PORTS);
+	return err;
+}
+
 static int read_choices(struct portset *ps, struct choice choices[MROCE_MAX_PORTS], uint32_t *count)
 {
 	int err = 0;
 
 	*count = 0;
+	if (!ps->cfg.interfaces[0] && ps->cfg.port == PORT_SOCKET)
+		return choose(ps, choices, count);
 	for (uint32_t i = 0; i < MROCE_MAX_PORTS && ps->cfg.interfaces[i] && !err; i++) {
 		err = parse_choice(ps->cfg.interfaces[i], &choices[i], ps->cfg.log);
 		if (!err)
@@ -115,18 +151,15 @@ static int wait_for(struct portset *ps, int fd)
 
 static int gather_descriptors(struct portset *ps)
 {
-	int err;
+	int err, fd;
 
 	ps->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (ps->epoll < 0)
 		return -errno;
 	err = wait_for(ps, watch_fd(&ps->watch));
-	for (uint32_t i = 0; i < ps->nports && !err; i++) {
-		struct afxdp *a = &ps->ports[i];
-
-		err = wait_for(ps, a->door.fd);
-		for (uint32_t q = 0; q < a->queues && !err; q++)
-			err = wait_for(ps, a->xsks[q].fd);
+	for (uint32_t i = 0; i < ps->nports; i++) {
+		for (uint32_t n = 0; !err && (fd = ps->kind->descriptor(ps->ports[i], n)) >= 0; n++)
+			err = wait_for(ps, fd);
 	}
 	return err;
 }
@@ -135,25 +168,120 @@ static int gather_descriptors(struct portset *ps)
 
 static int open_port(struct portset *ps, const struct choice *c)
 {
-	struct afxdp_params params = {
+	struct port_params params = {
 		.cfg = &ps->cfg,
 		.name = c->name,
 		.wanted = c->has_wanted ? &c->wanted : NULL,
-		.ring_size = ps->cfg.ring_size,
 		.mif = &ps->mirror.ifs[ps->nports],
 		.watch = &ps->watch,
-		.shared = &ps->shared,
-		.guardian = &ps->guardian,
 		.engine = ps->engine,
 	};
-	int err = afxdp_open(&ps->ports[ps->nports], &params);
+	int err = ps->kind->open(ps->shared, &params, &ps->ports[ps->nports]);
 
 	if (!err)
 		ps->nports++;
 	return err;
 }
 
-static int open_ports(struct portset *ps)
+static void close_ports(struct portset *ps)
+{
+	if (ps->shared)
+		ps->kind->silence(ps->shared);
+	for (uint32_t i = 0; i < ps->nports; i++)
+		ps->kind->close(ps->ports[i]);
+	ps->nports = 0;
+	if (ps->shared)
+		ps->kind->dispose(ps->shared);
+	ps->shared = NULL;
+}
+
+static int open_ports(struct portset *ps, const struct port_kind *kind,
+		      const struct choice *choices, uint32_t count)
+{
+	int err;
+
+	ps->kind = kind;
+	err = kind->prepare(&ps->cfg, count, &ps->shared);
+	for (uint32_t i = 0; i < count && !err; i++)
+		err = open_port(ps, &choices[i]);
+	if (err)
+		close_ports(ps);
+	return err;
+}
+
+/* ---- which kind ---- */
+
+/*
+ * While AF_XDP is only tried, its errors are no errors: they are told as notices, and the first is kept as
+ * the reason. Log functions have no argument of their own, hence static.
+ */
+static struct {
+	log_fn log;
+	bool trying;
+	char first[256];
+} attempt;
+
+__attribute__((format(printf, 2, 3))) static void log_attempt(int level, const char *fmt, ...)
+{
+	char text[512];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	if (attempt.trying && level <= LOG_ERR) {
+		if (!attempt.first[0])
+			snprintf(attempt.first, sizeof(attempt.first), "%.255s", text);
+		level = LOG_NOTICE;
+	}
+	attempt.log(level, "%s", text);
+}
+
+/* Is it for want of privilege, or of something in kernel or driver? Then sockets may do. */
+static bool sockets_may_do(int err)
+{
+	switch (-err) {
+	case EPERM:
+	case EACCES:
+	case ENOSYS:
+	case EINVAL: /* a kernel too old for the programs */
+	case EOPNOTSUPP:
+	case EAFNOSUPPORT:
+	case EPROTONOSUPPORT:
+	case ENOBUFS: /* memory that may be locked */ return true;
+	}
+	return false;
+}
+
+static int open_best(struct portset *ps, const struct choice *choices, uint32_t count)
+{
+	log_fn log = ps->cfg.log;
+	int err;
+
+	attempt.log = log;
+	attempt.trying = true;
+	attempt.first[0] = '\0';
+	ps->cfg.log = log_attempt;
+	err = open_ports(ps, &port_kind_afxdp, choices, count);
+	attempt.trying = false;
+	if (!err) {
+		snprintf(ps->why, sizeof(ps->why), "port = auto, and AF_XDP can be had");
+		return 0;
+	}
+	ps->cfg.log = log;
+	if (!sockets_may_do(err)) {
+		log(LOG_ERR, "%s", attempt.first);
+		return err;
+	}
+	log(LOG_WARNING,
+	    "AF_XDP cannot be had, so plain UDP sockets are used, which are several times slower "
+	    "(port = auto). The reason: %s",
+	    attempt.first);
+	snprintf(ps->why, sizeof(ps->why), "port = auto, and no AF_XDP: %.200s", attempt.first);
+	return open_ports(ps, &port_kind_socket, choices, count);
+}
+
+static int open_wanted(struct portset *ps)
 {
 	struct choice choices[MROCE_MAX_PORTS];
 	uint32_t count;
@@ -161,27 +289,34 @@ static int open_ports(struct portset *ps)
 
 	if (!err)
 		err = watch_open(&ps->watch, &ps->mirror, ps->cfg.log);
-	for (uint32_t i = 0; i < count && !err; i++)
-		err = open_port(ps, &choices[i]);
-	if (!err)
-		err = gather_descriptors(ps);
-	return err;
+	if (err)
+		return err;
+	switch (ps->cfg.port) {
+	case PORT_AFXDP:
+		snprintf(ps->why, sizeof(ps->why), "port = afxdp");
+		return open_ports(ps, &port_kind_afxdp, choices, count);
+	case PORT_SOCKET:
+		snprintf(ps->why, sizeof(ps->why), "port = socket");
+		return open_ports(ps, &port_kind_socket, choices, count);
+	case PORT_AUTO: return open_best(ps, choices, count);
+	}
+	return -EINVAL;
 }
 
 /* After this nothing can fail any more: the engine keeps pointers to the ports. */
 static int join_engine(struct portset *ps)
 {
 	for (uint32_t i = 0; i < ps->nports; i++) {
-		int err = engine_port_add(ps->engine, &ps->ports[i].port);
+		int err = engine_port_add(ps->engine, ps->ports[i]);
 
 		if (err) {
 			ps->cfg.log(LOG_ERR, "%s: the engine takes no more ports: %s",
-				    ps->ports[i].port.name, strerror(-err));
+				    ps->ports[i]->name, strerror(-err));
 			return err;
 		}
 	}
 	for (uint32_t i = 0; i < ps->nports; i++)
-		afxdp_activate(&ps->ports[i], &ps->cfg);
+		ps->kind->activate(ps->ports[i], &ps->cfg);
 	return 0;
 }
 
@@ -200,19 +335,16 @@ int portset_open(const struct portset_config *cfg, struct engine *e, struct port
 
 	if (!ps)
 		return -ENOMEM;
-	ps->ports = calloc(MROCE_MAX_PORTS, sizeof(*ps->ports));
 	ps->cfg = *cfg;
 	ps->engine = e;
 	ps->epoll = -1;
 	take_defaults(&ps->cfg);
 	mirror_init(&ps->mirror);
-	tables_init(&ps->shared);
-	guardian_init(&ps->guardian);
-	err = ps->ports ? check_config(&ps->cfg) : -ENOMEM;
+	err = check_config(&ps->cfg);
 	if (!err)
-		err = load_prepare(cfg->log);
+		err = open_wanted(ps);
 	if (!err)
-		err = open_ports(ps);
+		err = gather_descriptors(ps);
 	if (!err)
 		err = join_engine(ps);
 	if (err) {
@@ -229,17 +361,11 @@ void portset_close(struct portset **pps)
 
 	if (!ps)
 		return;
-	if (tables_present(&ps->shared))
-		tables_silence(&ps->shared);
-	for (uint32_t i = 0; i < ps->nports; i++)
-		afxdp_close(&ps->ports[i]);
-	guardian_release(&ps->guardian);
-	tables_close(&ps->shared);
+	close_ports(ps);
 	watch_close(&ps->watch);
 	mirror_free(&ps->mirror);
 	if (ps->epoll >= 0)
 		close(ps->epoll);
-	free(ps->ports);
 	free(ps);
 	*pps = NULL;
 }
@@ -251,7 +377,7 @@ uint32_t portset_rx(struct portset *ps, uint64_t now, uint32_t budget)
 	uint32_t total = 0;
 
 	for (uint32_t i = 0; i < ps->nports && total < budget; i++)
-		total += afxdp_rx(&ps->ports[(ps->next + i) % ps->nports], now, budget - total);
+		total += ps->kind->rx(ps->ports[(ps->next + i) % ps->nports], now, budget - total);
 	ps->next++;
 	return total;
 }
@@ -261,7 +387,7 @@ bool portset_tx(struct portset *ps)
 	bool left = false;
 
 	for (uint32_t i = 0; i < ps->nports; i++)
-		left |= afxdp_tx(&ps->ports[i]);
+		left |= ps->kind->tx(ps->ports[i]);
 	return left;
 }
 
@@ -270,44 +396,36 @@ int portset_fd(const struct portset *ps)
 	return ps->epoll;
 }
 
-static void every_second(struct portset *ps, uint64_t now)
-{
-	for (uint32_t i = 0; i < ps->nports; i++)
-		route_keep_fresh(&ps->ports[i].routes, now);
-#ifdef MROCE_DEBUG
-	for (uint32_t i = 0; i < ps->nports; i++) {
-		for (uint32_t q = 0; q < ps->ports[i].queues; q++) {
-			if (!xsk_check(&ps->ports[i].xsks[q], ps->cfg.log))
-				abort();
-		}
-	}
-#endif
-}
-
 void portset_housekeep(struct portset *ps, uint64_t now)
 {
 	watch_poll(&ps->watch);
 	for (uint32_t i = 0; i < ps->nports; i++)
-		afxdp_follow(&ps->ports[i], now);
+		ps->kind->follow(ps->ports[i], now);
 	if (now - ps->freshened < FRESH_NS)
 		return;
 	ps->freshened = now;
-	every_second(ps, now);
+	for (uint32_t i = 0; i < ps->nports; i++)
+		ps->kind->every_second(ps->ports[i], now);
 }
 
 void portset_counters(const struct portset *ps, uint64_t out[MROCE_COUNTERS])
 {
 	memset(out, 0, MROCE_COUNTERS * sizeof(*out));
-	tables_counters(&ps->shared, out);
+	ps->kind->shared_counters(ps->shared, out);
 	for (uint32_t i = 0; i < ps->nports; i++)
-		tables_counters(&ps->ports[i].attach.own, out);
+		ps->kind->counters(ps->ports[i], out);
 }
 
 json_t *portset_show(const struct portset *ps)
 {
 	json_t *array = json_array();
 
-	for (uint32_t i = 0; i < ps->nports; i++)
-		json_array_append_new(array, afxdp_show(&ps->ports[i]));
+	for (uint32_t i = 0; i < ps->nports; i++) {
+		json_t *port = ps->kind->show(ps->ports[i]);
+
+		json_object_set_new(port, "kind", json_string(ps->kind->name));
+		json_object_set_new(port, "kind_reason", json_string(ps->why));
+		json_array_append_new(array, port);
+	}
 	return array;
 }

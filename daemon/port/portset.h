@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * portset.h: all ports of a daemon: opens the interfaces, loads and attaches the BPF programs, owns the
- * AF_XDP sockets, the UDP socket (the second door) and the netlink mirror, and feeds the engine.
+ * portset.h: all ports of a daemon: opens the interfaces as AF_XDP ports or as plain UDP sockets, owns
+ * them and the netlink mirror, and feeds the engine.
  * Called from the worker's thread only.
  */
 #ifndef PORT_PORTSET_H
@@ -16,9 +16,16 @@ struct portset;
 
 #define PORT_MTU_MIN 1280
 
+enum port_choice {
+	PORT_AFXDP,  /* BPF programs and AF_XDP sockets */
+	PORT_SOCKET, /* plain UDP sockets; needs no privilege */
+	PORT_AUTO,   /* AF_XDP if it can be had, else sockets, with a warning that says why */
+};
+
 struct portset_config {
+	enum port_choice port;
 	/* NAME or NAME@ADDRESS (the address that peers are told; default: the first global IPv4 address of
-	 * the interface, else IPv6); NULL-terminated if fewer */
+	 * the interface, else IPv6); NULL-terminated if fewer. None, and PORT_SOCKET: chosen by routes */
 	const char *interfaces[MROCE_MAX_PORTS];
 	uint16_t udp_port;  /* default MROCE_UDP_PORT */
 	bool allow_generic; /* take generic (skb) mode if native is refused; default no */
@@ -48,7 +55,7 @@ int portset_fd(const struct portset *ps);
 void portset_housekeep(struct portset *ps, uint64_t now);
 /* Kernel-side counters summed over CPUs and ports, index = enum mroce_reason. */
 void portset_counters(const struct portset *ps, uint64_t out[MROCE_COUNTERS]);
-/* Array, an object a port: name, addr, mtu, up, mode, queues, attach, prog_id, xsk statistics, frames, neighbours. */
+/* Array, an object a port: kind, kind_reason, name, addr, mtu, up, mode, neighbours; and what the kind has. */
 json_t *portset_show(const struct portset *ps);
 
 /* For `mroce detach`: removes everything of ours from an interface (own or adopted program, TC programs, pins).

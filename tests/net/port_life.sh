@@ -153,6 +153,12 @@ check "not an address" refused "'host' is not an IPv4 or IPv6 address" v0@host
 check "odd ring size" refused "power of two" -r 100 v0
 ip -n "${ns}a" link set v0 down
 check "link down" refused "the link is down" v0
+ip -n "${ns}b" link set v0 down
+ip -n "${ns}a" link set v0 up
+check "no carrier: starts all the same" start v0
+check "and says so" grep -q "no carrier" "$work/log.a"
+quit a
+ip -n "${ns}b" link set v0 up
 ip -n "${ns}a" link set v0 up mtu 1000
 wait_until link_is_up a v0
 check "small MTU" refused "MTU 1000 is below 1280" v0
