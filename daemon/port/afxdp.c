@@ -310,7 +310,6 @@ static int check_interface(struct afxdp *a, const struct afxdp_params *p)
 static void count_queues(struct afxdp *a)
 {
 	ethtool_read(a->port.name, &a->facts);
-	a->port.speed = a->facts.speed;
 	a->queues = a->facts.rx_queues ? a->facts.rx_queues : a->mif->rx_queues;
 	if (!a->queues)
 		a->queues = 1;
@@ -423,6 +422,7 @@ static int open_all(struct afxdp *a, const struct afxdp_params *p)
 	if (err)
 		return err;
 	count_queues(a);
+	a->port.speed = p->cfg->link_mbps ? p->cfg->link_mbps : a->facts.speed;
 	err = check_queues(a);
 	/* The UDP port first: if it is taken, another daemon serves this interface. */
 	if (!err)

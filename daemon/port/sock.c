@@ -329,7 +329,7 @@ static int open_port(void *shared, const struct port_params *p, struct port **ou
 		return -ENOMEM;
 	err = check_interface(s, p);
 	ethtool_read(p->name, &facts);
-	s->port.speed = facts.speed;
+	s->port.speed = p->cfg->link_mbps ? p->cfg->link_mbps : facts.speed;
 	if (!err)
 		err = sock_tx_open(s);
 	if (!err) {
