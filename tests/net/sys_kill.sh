@@ -192,7 +192,7 @@ detach_cleans_up() {
 	on h2 "$build/mroce" detach "${interfaces[@]}" && bare h2
 }
 
-check "fabric" fabric_up 2 --mtu 1500 --rate 100mbit --limit 300k
+check "fabric" fabric_up 2 --mtu 1500 --rate 25mbit --limit 300k
 for ((round = 1; round <= ROUNDS; round++)); do
 	for moment in set-up transfer; do
 		for victim in client_dies server_dies near_daemon_dies far_daemon_dies far_daemon_is_replaced \
