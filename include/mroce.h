@@ -95,7 +95,10 @@ const char *mroce_status_text(enum mroce_status status);
 
 /* Allocates `size` bytes (> 0) shared with the daemon: one copy less than mroce_reg(). Zeroed. */
 int mroce_alloc(struct mroce *m, size_t size, int access, struct mroce_mr **out);
-/* Registers memory where it is. It must stay mapped until mroce_mr_free() returns. */
+/*
+ * Registers memory where it is. It must stay mapped until mroce_mr_free() returns. -EPERM: of a process that
+ * has changed its user since it was started, or is not dumpable, only mroce_alloc() memory can be used.
+ */
 int mroce_reg(struct mroce *m, void *addr, size_t size, int access, struct mroce_mr **out);
 /* Requests that use the region end with MROCE_E_LOCAL_ACCESS; afterwards nothing touches it. */
 void mroce_mr_free(struct mroce_mr **mr);
