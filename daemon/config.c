@@ -63,6 +63,8 @@ static const struct setting settings[] = {
 	  NULL, "no NACKs from the kernel: losses are found by polling" },
 	NUMBER("ports", "link_mbps", "link-mbps", link_mbps, 0, 10000000, 0,
 	       "Mbit/s that each interface's link carries; 0: as its driver says"),
+	{ "ports", "mark", "mark", 0, KIND_BOOL, true, AT(mark), 0, 1, 0, NULL,
+	  NULL, "mark congestion by a virtual queue for each link, where the network does not" },
 	NUMBER("ports", "ring_size", "ring-size", ring_size, 64, 65536, 4096,
 	       "entries of each AF_XDP ring, a power of two"),
 	NUMBER("transport", "paths", "paths", paths, 1, MROCE_MAX_PATHS, 8, "paths of a connection"),

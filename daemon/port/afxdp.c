@@ -466,8 +466,21 @@ int afxdp_open(struct afxdp *a, const struct afxdp_params *p)
 	return 0;
 }
 
+static void mark(struct afxdp *a)
+{
+	if (!a->port.speed) {
+		a->log(LOG_WARNING,
+		       "%s: does not mark congestion, since the rate of its link is not known: set link_mbps",
+		       a->port.name);
+		return;
+	}
+	tables_mark(a->attach.tables, a->port.index, a->mif->ifindex, a->port.speed);
+}
+
 void afxdp_activate(struct afxdp *a, const struct portset_config *cfg)
 {
+	if (cfg->mark)
+		mark(a);
 	tables_local(a->attach.tables, a->port.index, &a->port.addr);
 	tables_activate(a->attach.tables, cfg->udp_port, a->tc_open);
 }

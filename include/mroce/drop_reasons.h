@@ -42,7 +42,8 @@
 	X(NACK_FAILED, 38, "NACK that could not be cloned or rewritten")                           \
 	X(RX_CE, 39, "arrived with CE")                                                            \
 	X(RX_NO_SOCKET, 40, "passed: no AF_XDP socket on the queue")                               \
-	X(REPLY_NO_ROOM, 41, "POLL or PROBE left to the daemon: the frame could not grow")
+	X(REPLY_NO_ROOM, 41, "POLL or PROBE left to the daemon: the frame could not grow")            \
+	X(MARKED, 42, "counted as CE by the virtual queue of its interface")
 
 enum mroce_reason {
 	MROCE_REASON_NONE = 0,

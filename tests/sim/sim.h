@@ -424,6 +424,8 @@ struct sim_config {
 	uint32_t queues, ring, tx_ring, batch;
 	uint64_t wake_ns, jitter_ns, socket_ns;
 	bool share_maps;
+	bool mark; /* the ports' own virtual queues mark */
+	bool no_hints;
 	/* engine */
 	uint32_t paths, streams, chunk, max_conns, letters, messages, tries;
 	uint32_t first_psn, first_msg;
