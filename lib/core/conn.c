@@ -159,6 +159,7 @@ void conn_release(struct conn *c)
 	struct stream *s;
 
 	backlog_leave(c);
+	handshake_left(c);
 	entry_close(c);
 	deferred_forget(c);
 	rxpaths_forget(c);
