@@ -89,6 +89,7 @@ static const struct setting settings[] = {
 	NUMBER("quota", "contexts", NULL, contexts, 1, 65536, 256, "contexts of one user"),
 	NUMBER("quota", "connections", NULL, connections, 1, MROCE_MAX_CONNS, MROCE_MAX_CONNS,
 	       "connections of one user"),
+	NUMBER("quota", "services", NULL, services, 1, 65536, 4096, "services one user listens for"),
 	NUMBER("quota", "regions", NULL, regions, 1, 1000000, 65536, "regions of one user"),
 	NUMBER("quota", "memory_mib", NULL, memory_mib, 1, UINT32_MAX, 1048576,
 	       "MiB of all regions of one user"),

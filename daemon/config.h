@@ -61,6 +61,7 @@ struct config {
 	/* [quota], of one user */
 	uint32_t contexts;
 	uint32_t connections;
+	uint32_t services;
 	uint32_t regions;
 	uint32_t memory_mib;
 	/* not in the table */

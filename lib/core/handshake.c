@@ -341,17 +341,6 @@ static struct conn *find_attempt(struct engine *e, const struct hello *h)
 	return NULL;
 }
 
-static struct listener *find_listener(struct engine *e, uint32_t service)
-{
-	struct listener *l;
-
-	for (l = LIST_FIRST(&e->listeners); l; l = LIST_NEXT(l, link)) {
-		if (l->service == service)
-			return l;
-	}
-	return NULL;
-}
-
 static struct conn *answer(struct engine *e, struct port *port, const struct rx_info *info,
 			   const struct hello *h, struct listener *l, bool is_proven)
 {
@@ -405,7 +394,7 @@ static void hello_rx(struct engine *e, struct port *port, const struct mroce_hel
 		count(e, MROCE_DROP_BODY);
 		return;
 	}
-	l = find_listener(e, h->service);
+	l = listener_find(e, h->service);
 	if (!l) {
 		refuse(e, port, info, h, MROCE_ACCEPT_NO_SERVICE);
 		return;

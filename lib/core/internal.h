@@ -339,6 +339,7 @@ enum timer_kind { TIMER_LIFE, TIMER_SWEEP, TIMER_STALL, TIMER_PATH };
 
 struct listener {
 	LIST_ENTRY(listener) link;
+	struct hnode hash; /* in engine->services */
 	uint32_t service, backlog, pending;
 	void *owner;
 };
@@ -387,7 +388,7 @@ struct engine {
 	struct timer_heap timers;
 	uint32_t timers_wanted;
 	struct listener_list listeners;
-	struct hash regions, streams, rxmsgs, setups;
+	struct hash regions, streams, rxmsgs, setups, services;
 	struct auth auth;
 	uint32_t half_open; /* set-ups answered and not confirmed */
 	uint32_t nregions;
@@ -455,6 +456,9 @@ void conn_drop_letters(struct conn *c);
 /* stall.c */
 void conn_watch(struct conn *c);
 void conn_stall_timer(struct conn *c);
+
+/* service.c */
+struct listener *listener_find(const struct engine *e, uint32_t service);
 
 /* auth.c */
 void auth_init(struct engine *e);
