@@ -102,10 +102,11 @@ static void check_capabilities(struct report *r)
 		strcat(missing, needed[i].name);
 	}
 	if (*missing)
-		report_line(
-			r, VERDICT_WARN, "capabilities",
-			"start mroced as root or by its service; applications need none of them",
-			"you lack%s, which mroced needs", missing);
+		report_line(r, VERDICT_WARN, "capabilities",
+			    "start mroced as root or by its service, or with --port socket, which "
+			    "needs none; "
+			    "nor do applications",
+			    "you lack%s, which mroced needs for AF_XDP", missing);
 	else
 		report_line(r, VERDICT_OK, "capabilities", NULL, "yours suffice to run mroced");
 }

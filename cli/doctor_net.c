@@ -147,6 +147,26 @@ static void check_address(struct report *r, const char *name)
 			    "has no address that peers could reach");
 }
 
+/* Which kind of port mroced uses on it, and why: plain sockets because it could not have better is worth a word. */
+static bool check_kind(struct report *r, const char *name, const json_t *port)
+{
+	const char *kind = json_string_value(json_object_get(port, "kind"));
+	const char *why = json_string_value(json_object_get(port, "kind_reason"));
+	bool socket = kind && !strcmp(kind, "socket");
+
+	if (!kind || !why)
+		return false;
+	if (socket && strncmp(why, "port = auto", strlen("port = auto")) == 0)
+		report_line(r, VERDICT_WARN, name,
+			    "mend what the reason says and restart mroced, if speed matters; port "
+			    "= socket if not",
+			    "mroced uses UDP sockets, several times slower than AF_XDP (%s)", why);
+	else
+		report_line(r, VERDICT_OK, name, NULL, "mroced uses %s (%s)",
+			    socket ? "UDP sockets" : "AF_XDP", why);
+	return socket;
+}
+
 static void check_queues(struct report *r, const char *name)
 {
 	struct ethtool_facts facts;
@@ -235,8 +255,11 @@ void doctor_interface(struct report *r, const char *name, const json_t *port)
 	check_link(r, name);
 	check_mtu(r, name);
 	check_address(r, name);
-	check_queues(r, name);
-	check_program(r, name, port);
+	/* With plain sockets the kernel sees to queues, and XDP programs of others are no matter. */
+	if (!check_kind(r, name, port)) {
+		check_queues(r, name);
+		check_program(r, name, port);
+	}
 	check_neighbours(r, name, port);
 }
 

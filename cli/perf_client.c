@@ -14,7 +14,7 @@
 /* Requests in flight of all connections: the completion ring must hold them. */
 #define IN_FLIGHT_MAX 6000
 /* More memory than this makes no test better, but the cache worse. */
-#define BUFFER_BYTES (64u << 20)
+#define BUFFER_BYTES (512u << 10)
 /* A peak is measured over at least so long and so many messages. */
 #define PEAK_WINDOW_NS 20000000
 #define PEAK_MESSAGES 64

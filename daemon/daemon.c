@@ -21,6 +21,7 @@ const struct port_driver port_driver_real = {
 	.rx = portset_rx,
 	.tx = portset_tx,
 	.fd = portset_fd,
+	.listen = portset_listen,
 	.housekeep = portset_housekeep,
 	.counters = portset_counters,
 	.show = portset_show,

@@ -29,6 +29,7 @@ struct port_driver {
 	uint32_t (*rx)(struct portset *ps, uint64_t now, uint32_t budget);
 	bool (*tx)(struct portset *ps);
 	int (*fd)(const struct portset *ps);
+	int (*listen)(struct portset *ps, bool on);
 	void (*housekeep)(struct portset *ps, uint64_t now);
 	void (*counters)(const struct portset *ps, uint64_t out[MROCE_COUNTERS]);
 	json_t *(*show)(const struct portset *ps);
@@ -65,7 +66,7 @@ struct daemon {
 	uint64_t connect_deadline; /* of the connect that gives up first */
 	uint64_t housekept;
 	uint64_t watched; /* last look at epoll under load */
-	uint64_t busy_until;
+	uint64_t busy_until, woken_at;
 	uint64_t watchdog_ns, watchdog_fed;
 	uint64_t slept_ns, measured_at; /* of the current second */
 	double busy_ratio;		/* of the last whole one */

@@ -76,6 +76,8 @@ static void serve(const struct config *cfg, struct daemon *d)
 	for (int i = 0; cfg->interfaces[i]; i++)
 		used += (size_t)snprintf(names + used, sizeof(names) - used, " %s",
 					 cfg->interfaces[i]);
+	if (!used)
+		snprintf(names, sizeof(names), " the interfaces chosen above");
 	journal(LOG_INFO, "ready: %s, UDP port %u, %u paths, on%s", cfg->socket, cfg->udp_port,
 		cfg->paths, names);
 	sd_notifyf(0, "READY=1\nSTATUS=Serving on%s", names);

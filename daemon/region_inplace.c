@@ -78,27 +78,37 @@ void process_put(struct process **pp)
 }
 
 /*
+ * 0; -ESRCH: the application has taken the region back; -EOWNERDEAD: its address space is gone.
+ *
  * process_vm_*() go by the process id alone. The open /proc/PID/mem belongs to one address space for good, so
  * that an exec or a reused id is seen here, before each system call that moves data.
  */
-static bool same_memory(const struct inplace *r)
+static int same_memory(const struct inplace *r)
 {
 	uint8_t byte;
+	ssize_t n;
 
-	return !r->revoked && pread(r->process->memory, &byte, 1, (off_t)r->addr) == 1;
+	if (r->revoked)
+		return -ESRCH;
+	n = pread(r->process->memory, &byte, 1, (off_t)r->addr);
+	if (n == 1)
+		return 0;
+	/* End of file: nobody uses the address space any more. An error: these addresses are not mapped in it. */
+	return n == 0 ? -EOWNERDEAD : -EFAULT;
 }
 
 static int move(const struct inplace *r, bool to_process, const struct iovec *local,
 		const struct iovec *remote, uint32_t n, size_t *moved)
 {
 	ssize_t bytes;
+	int err = same_memory(r);
 
-	if (!same_memory(r))
-		return -ESRCH;
+	if (err)
+		return err;
 	bytes = to_process ? process_vm_writev(r->process->pid, local, n, remote, n, 0)
 			   : process_vm_readv(r->process->pid, local, n, remote, n, 0);
-	if (bytes < 0)
-		return -errno;
+	if (bytes < 0) /* ESRCH: it has died since */
+		return errno == ESRCH ? -EOWNERDEAD : -errno;
 	*moved = (size_t)bytes;
 	return 0;
 }

@@ -138,10 +138,12 @@ static void complete_here(struct client *c, const struct abi_sqe *e, enum mroce_
 	client_complete(c, e->handle, &done);
 }
 
-/* Posted to a connection that has ended, or that the application has closed meanwhile. */
-static enum mroce_status status_of_end(const struct slot *s)
+/* Posted to a connection that has ended, or that the application or our own farewell has closed meanwhile. */
+static enum mroce_status status_of_end(const struct client *c, const struct slot *s)
 {
-	return s && s->state == SLOT_ENDED ? (enum mroce_status)s->ended : MROCE_E_FLUSHED;
+	if (s && s->state == SLOT_ENDED)
+		return (enum mroce_status)s->ended;
+	return c->d->stop ? MROCE_E_DAEMON : MROCE_E_FLUSHED;
 }
 
 /* False: no record free in the engine, come back later. */
@@ -162,7 +164,7 @@ static bool submit_one(struct client *c, const struct abi_sqe *e)
 	c->owed++;
 	/* SLOT_WAITING too: the ring is faster than the message that says the connection was taken. */
 	if (!s || !s->conn || s->state == SLOT_CONNECTING) {
-		complete_here(c, e, status_of_end(s));
+		complete_here(c, e, status_of_end(c, s));
 		return true;
 	}
 	err = engine_post(s->conn, &wr, c->d->now);

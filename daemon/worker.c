@@ -22,11 +22,13 @@
 
 /* Packets of one turn: short enough that requests and control messages do not wait long. */
 #define RX_BUDGET 256
-#define TX_BUDGET 256
+#define TX_BUDGET 64
 /* Requests of one application in one turn. */
 #define SUBMIT_BUDGET 64
 #define EPOLL_EVENTS 64
 #define HOUSEKEEP_NS (10 * MS)
+/* Busy for so long: packets need not wake anybody. */
+#define LISTEN_OFF_NS (1 * MS)
 /* At most so often when woken by netlink or packets. */
 #define HOUSEKEEP_WOKEN_NS (1 * MS)
 /* Under load, control sockets are looked at so often. */
@@ -185,10 +187,13 @@ static void nap(struct daemon *d)
 	if (limit == 0)
 		return;
 	before = daemon_clock();
+	if (d->driver->listen(d->ports, true))
+		limit = MS; /* not woken by packets: look for them */
 	if (ask_for_doorbells(d) && !d->client_broken)
 		worker_wait(d, limit);
 	stop_doorbells(d);
 	d->now = daemon_clock();
+	d->woken_at = d->now;
 	d->slept_ns += d->now - before;
 }
 
@@ -263,6 +268,8 @@ void worker_run(struct daemon *d)
 	while (!d->stop) {
 		if (worker_turn(d)) {
 			d->busy_until = d->now + d->cfg->spin_us * US;
+			if (d->now - d->woken_at >= LISTEN_OFF_NS)
+				d->driver->listen(d->ports, false);
 			if (d->now - d->watched >= CONTROL_NS) {
 				d->watched = d->now;
 				worker_wait(d, 0);

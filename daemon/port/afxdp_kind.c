@@ -23,6 +23,9 @@ static int prepare(const struct portset_config *cfg, uint32_t ports, void **out)
 	tables_init(&s->tables);
 	guardian_init(&s->guardian);
 	err = load_prepare(cfg->log);
+	if (err == -EPERM && cfg->port == PORT_AFXDP)
+		cfg->log(LOG_ERR, "or use plain UDP sockets, which are slower and need no "
+				  "capability: --port socket, or port = socket");
 	if (err) {
 		free(s);
 		return err;

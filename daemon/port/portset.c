@@ -29,6 +29,7 @@ struct portset {
 	uint32_t nports;
 	uint32_t next; /* port to be served first */
 	int epoll;
+	bool listening; /* epoll has the ports' descriptors */
 	uint64_t freshened;
 	char why[256]; /* this kind of port */
 };
@@ -142,26 +143,36 @@ static int check_config(const struct portset_config *cfg)
 
 /* ---- descriptors to wait for ---- */
 
-static int wait_for(struct portset *ps, int fd)
+static int set_wait(struct portset *ps, int fd, int op)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
 
-	return epoll_ctl(ps->epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+	return epoll_ctl(ps->epoll, op, fd, &event) ? -errno : 0;
+}
+
+int portset_listen(struct portset *ps, bool on)
+{
+	int err = 0, fd;
+
+	if (on == ps->listening)
+		return 0;
+	for (uint32_t i = 0; i < ps->nports; i++) {
+		for (uint32_t n = 0; !err && (fd = ps->kind->descriptor(ps->ports[i], n)) >= 0; n++)
+			err = set_wait(ps, fd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL);
+	}
+	ps->listening = on;
+	return err;
 }
 
 static int gather_descriptors(struct portset *ps)
 {
-	int err, fd;
+	int err;
 
 	ps->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (ps->epoll < 0)
 		return -errno;
-	err = wait_for(ps, watch_fd(&ps->watch));
-	for (uint32_t i = 0; i < ps->nports; i++) {
-		for (uint32_t n = 0; !err && (fd = ps->kind->descriptor(ps->ports[i], n)) >= 0; n++)
-			err = wait_for(ps, fd);
-	}
-	return err;
+	err = set_wait(ps, watch_fd(&ps->watch), EPOLL_CTL_ADD);
+	return err ? err : portset_listen(ps, true);
 }
 
 /* ---- life ---- */

@@ -50,6 +50,9 @@ uint32_t portset_rx(struct portset *ps, uint64_t now, uint32_t budget);
 bool portset_tx(struct portset *ps);
 /* One descriptor (epoll) readable when a packet, an ICMP error or a netlink message is there. */
 int portset_fd(const struct portset *ps);
+/* Whether packets make it readable: on at first. A worker that polls anyway saves the kernel a wake-up per packet.
+ * 0 or -errno. */
+int portset_listen(struct portset *ps, bool on);
 /* Every 10 ms under load and whenever woken: netlink changes (engine_port_changed()), statistics of the sockets,
  * and in debug builds the sum of umem frames. */
 void portset_housekeep(struct portset *ps, uint64_t now);

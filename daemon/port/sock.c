@@ -308,6 +308,7 @@ static struct sock *new_port(struct sock_shared *shared, const struct port_param
 	s->mif = p->mif;
 	s->watch = p->watch;
 	s->epoll = -1;
+	s->receive_room = SOCK_ROOM;
 	s->address_wanted = p->wanted != NULL;
 	if (p->wanted)
 		s->wanted = *p->wanted;

@@ -33,6 +33,10 @@
 /* Sockets on the service's port of one address, when the kernel grants only small buffers. */
 #define SOCK_DOORS 8
 
+/* For what arrives while the daemon does something else, bytes of kernel memory. */
+#define SOCK_ROOM (8 << 20)
+#define SOCK_ROOM_ENOUGH (4 << 20)
+
 /* One packet received; its buffers are shared by all ports, since a batch is done with before the next. */
 struct sock_rx_slot {
 	uint8_t data[SOCK_BUFFER];
@@ -112,9 +116,10 @@ struct sock {
 	struct ip wanted; /* address asked for by NAME@ADDRESS */
 	bool address_wanted;
 	uint16_t udp_port;
-	bool nack;	 /* answer gaps at once */
-	uint32_t ip_max; /* largest IP packet that may be sent */
-	int epoll;	 /* of all doors */
+	bool nack;	       /* answer gaps at once */
+	uint32_t receive_room; /* to ask for, per door */
+	uint32_t ip_max;       /* largest IP packet that may be sent */
+	int epoll;	       /* of all doors */
 	struct sock_addr_in addrs[SOCK_ADDRS];
 	struct sock_dests dests;
 	struct sock_tx tx;

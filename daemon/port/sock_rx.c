@@ -12,9 +12,6 @@
 #include "mroce/wire.h"
 #include "sock.h"
 
-/* Room for what arrives while the daemon does something else, bytes as the kernel counts them. */
-#define RECEIVE_ROOM (8 << 20)
-#define ENOUGH_ROOM (4 << 20)
 #define READY_MAX 16
 #define ECN_MASK 3
 #define ECN_CE 3
@@ -52,7 +49,7 @@ static int check_port_free(const struct sock *s, const struct ip *addr)
 	return err;
 }
 
-static int receive_options(int fd, bool v6)
+static int receive_options(int fd, bool v6, uint32_t room)
 {
 	int err = option(fd, SOL_SOCKET, SO_REUSEPORT, 1);
 
@@ -62,11 +59,12 @@ static int receive_options(int fd, bool v6)
 		err = v6 ? option(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1)
 			 : option(fd, IPPROTO_IP, IP_RECVTOS, 1);
 	/* FORCE goes beyond net.core.rmem_max and needs CAP_NET_ADMIN. */
-	if (option(fd, SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_ROOM))
-		option(fd, SOL_SOCKET, SO_RCVBUF, RECEIVE_ROOM);
+	if (option(fd, SOL_SOCKET, SO_RCVBUFFORCE, (int)room))
+		option(fd, SOL_SOCKET, SO_RCVBUF, (int)room);
 	return err;
 }
 
+/* As the kernel counts: twice what was asked for. */
 static uint32_t room_of(int fd)
 {
 	int room = 0;
@@ -88,7 +86,7 @@ static int open_door(const struct sock *s, struct sock_addr_in *a)
 	d->fd = sock_make(v6, s->port.name, 0);
 	if (d->fd < 0)
 		return d->fd;
-	err = receive_options(d->fd, v6);
+	err = receive_options(d->fd, v6, s->receive_room);
 	if (!err)
 		err = sock_bind(d->fd, &a->addr, s->udp_port, s->mif->ifindex);
 	if (!err)
@@ -106,7 +104,7 @@ int sock_doors_open(struct sock *s, struct sock_addr_in *a)
 	int err = check_port_free(s, &a->addr);
 	uint32_t room = 0;
 
-	while (!err && a->ndoors < SOCK_DOORS && room < ENOUGH_ROOM) {
+	while (!err && a->ndoors < SOCK_DOORS && room < SOCK_ROOM_ENOUGH) {
 		err = open_door(s, a);
 		if (!err)
 			room += room_of(a->doors[a->ndoors - 1].fd);

@@ -13,6 +13,12 @@
 #define BUSY_WAIT_NS 10000000
 #define KICK_TRIES 128 /* of at most 32 frames each, in one flush: never endless */
 #define REAP_BATCH 256
+/*
+ * Frames are received into in turn, so that a packet's memory was last used as many packets ago as there are frames
+ * with the kernel. As long as we keep up, few are enough, and they stay in the cache.
+ */
+#define FILL_FEW 512
+#define FILL_CHECK 65536 /* packets */
 /* What copy mode lets lie unfinished, bytes of kernel memory: some two hundred frames. */
 #define SEND_BUFFER (1 << 20)
 
@@ -147,16 +153,42 @@ static void refill(struct xsk *x)
 		recvfrom(x->fd, NULL, 0, MSG_DONTWAIT, NULL, NULL);
 }
 
-static void first_fill(struct xsk *x, uint32_t n)
+/* Lends free frames to the kernel until it has fill_want. There is room: the ring takes fill_max. */
+static void top_up(struct xsk *x)
 {
+	uint32_t has = x->um.owned[UMEM_FILL];
+	uint32_t n = x->fill_want > has ? x->fill_want - has : 0;
 	uint32_t at;
 
-	if (xsk_ring_prod__reserve(&x->fill, n, &at) != n)
+	if (n > x->um.nfree)
+		n = x->um.nfree;
+	if (!n)
 		return;
+	if (xsk_ring_prod__reserve(&x->fill, n, &at) != n) {
+		x->um.wrong++;
+		return;
+	}
 	for (uint32_t i = 0; i < n; i++)
 		*xsk_ring_prod__fill_addr(&x->fill, at + i) = umem_take(&x->um, UMEM_FILL);
 	xsk_ring_prod__submit(&x->fill, n);
 	refill(x);
+}
+
+/* All frames at once when the backlog gets long; fewer after it has been short for a while. */
+static void adapt_fill(struct xsk *x, uint32_t backlog)
+{
+	if (backlog > x->backlog)
+		x->backlog = backlog;
+	if (x->backlog >= x->fill_want / 2 && x->fill_want < x->fill_max) {
+		x->fill_want = x->fill_max;
+		top_up(x);
+	}
+	if (x->rx_packets - x->fill_checked < FILL_CHECK)
+		return;
+	if (x->backlog < x->fill_min / 4)
+		x->fill_want = x->fill_min;
+	x->backlog = 0;
+	x->fill_checked = x->rx_packets;
 }
 
 int xsk_open(struct xsk *x, const struct xsk_params *p, log_fn log)
@@ -181,7 +213,9 @@ int xsk_open(struct xsk *x, const struct xsk_params *p, log_fn log)
 	}
 	x->fd = xsk_socket__fd(x->socket);
 	setsockopt(x->fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size));
-	first_fill(x, fill);
+	x->fill_max = x->fill_want = fill;
+	x->fill_min = p->hw_ring + FILL_FEW < fill ? p->hw_ring + FILL_FEW : fill;
+	top_up(x);
 	return 0;
 }
 
@@ -198,6 +232,7 @@ uint32_t xsk_rx(struct xsk *x, struct xdp_desc *out, uint32_t max)
 	n = xsk_ring_cons__peek(&x->rx, max, &at);
 	if (!n)
 		return 0;
+	adapt_fill(x, xsk_cons_nb_avail(&x->rx, UINT32_MAX) + n);
 	for (uint32_t i = 0; i < n; i++) {
 		out[good] = *xsk_ring_cons__rx_desc(&x->rx, at + i);
 		good += umem_move(&x->um, out[good].addr, UMEM_FILL, UMEM_HELD);
@@ -209,22 +244,9 @@ uint32_t xsk_rx(struct xsk *x, struct xdp_desc *out, uint32_t max)
 
 void xsk_rx_done(struct xsk *x, const struct xdp_desc *descs, uint32_t n)
 {
-	uint32_t at;
-
-	if (!n)
-		return;
-	/* There is room: the ring is as large as the number of frames that ever go into it. */
-	if (xsk_ring_prod__reserve(&x->fill, n, &at) != n) {
-		x->um.wrong++;
-		return;
-	}
-	for (uint32_t i = 0; i < n; i++) {
-		umem_move(&x->um, descs[i].addr, UMEM_HELD, UMEM_FILL);
-		*xsk_ring_prod__fill_addr(&x->fill, at + i) = descs[i].addr &
-							      -(uint64_t)UMEM_FRAME_SIZE;
-	}
-	xsk_ring_prod__submit(&x->fill, n);
-	refill(x);
+	for (uint32_t i = 0; i < n; i++)
+		umem_give(&x->um, descs[i].addr, UMEM_HELD);
+	top_up(x);
 }
 
 static void reap(struct xsk *x)
@@ -279,14 +301,20 @@ static bool kick(struct xsk *x)
 	return now != 0;
 }
 
+/* Sending takes no frame that receiving may want: it has as many as its ring holds. */
+static bool tx_room(struct xsk *x)
+{
+	return x->um.owned[UMEM_TX] < x->tx.size && xsk_prod_nb_free(&x->tx, 1);
+}
+
 int64_t xsk_tx_take(struct xsk *x)
 {
-	if (x->um.nfree && xsk_prod_nb_free(&x->tx, 1))
+	if (tx_room(x))
 		return umem_take(&x->um, UMEM_HELD);
 	reap(x);
-	if (!x->um.nfree || !xsk_prod_nb_free(&x->tx, 1))
+	if (!tx_room(x))
 		xsk_tx_flush(x);
-	if (!xsk_prod_nb_free(&x->tx, 1))
+	if (!tx_room(x))
 		return -1;
 	return umem_take(&x->um, UMEM_HELD);
 }

@@ -33,6 +33,9 @@ struct xsk {
 	uint32_t queue;
 	bool zero_copy, transmit;
 	uint32_t unsubmitted; /* written to the tx ring, not shown to the kernel yet */
+	uint32_t fill_min, fill_max, fill_want; /* frames in the kernel's hands to receive into */
+	uint32_t backlog;			/* largest since fill_checked */
+	uint64_t fill_checked;			/* rx_packets at that time */
 	uint64_t rx_packets, tx_packets, kicks;
 };
 

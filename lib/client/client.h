@@ -80,7 +80,8 @@ struct mroce {
 	uint32_t events_seen;
 	uint32_t next_id;
 	uint32_t idle_polls;
-	uint64_t spin_ns;
+	uint64_t spin_ns;  /* at most, before sleeping */
+	uint64_t spin_now; /* as far as spinning has paid lately */
 	bool armed;    /* app_asleep may be set */
 	bool wake_due; /* the pipe has, or will have, a byte */
 	bool gone;     /* the daemon */

@@ -90,7 +90,7 @@ static struct mroce *context_new(void)
 	}
 	for (uint32_t i = 0; i < CLIENT_REQUESTS; i++)
 		TAILQ_INSERT_TAIL(&m->free_requests, &m->requests[i], link);
-	m->spin_ns = spin_from_env();
+	m->spin_ns = m->spin_now = spin_from_env();
 	return m;
 }
 

@@ -182,6 +182,18 @@ static bool spin(struct mroce *m, uint64_t until)
 	}
 }
 
+/* Spinning pays if what we sleep for comes about as soon; else it takes the CPU from those who make it come. */
+static void adapt_spin(struct mroce *m, uint64_t slept_ns)
+{
+	if (slept_ns > m->spin_ns) {
+		m->spin_now /= 2;
+		return;
+	}
+	m->spin_now = m->spin_now * 2 + m->spin_ns / 8;
+	if (m->spin_now > m->spin_ns)
+		m->spin_now = m->spin_ns;
+}
+
 int mroce_wait(struct mroce *m, struct mroce_completion *out, int n, int timeout_ms)
 {
 	uint64_t deadline = client_deadline(timeout_ms);
@@ -189,15 +201,18 @@ int mroce_wait(struct mroce *m, struct mroce_completion *out, int n, int timeout
 
 	for (;;) {
 		int got = mroce_poll(m, out, n);
-		uint64_t spin_end;
+		uint64_t spin_end, before;
 
 		if (got)
 			return got;
 		if (err || client_ms_left(deadline) == 0)
 			return client_fail(m, err ? err : -ETIMEDOUT, "waiting for a completion: %s",
 					   strerror(err ? -err : ETIMEDOUT));
-		spin_end = client_now_ns() + m->spin_ns;
-		if (!spin(m, spin_end < deadline ? spin_end : deadline))
-			err = sleep_until(m, deadline);
+		spin_end = client_now_ns() + m->spin_now;
+		if (spin(m, spin_end < deadline ? spin_end : deadline))
+			continue;
+		before = client_now_ns();
+		err = sleep_until(m, deadline);
+		adapt_spin(m, client_now_ns() - before);
 	}
 }

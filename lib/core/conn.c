@@ -492,12 +492,30 @@ static void send_keepalive(struct conn *c)
 	path_arm(p);
 }
 
+void conn_doom(struct conn *c, enum doom why)
+{
+	if (c->doomed || c->state != CONN_OPEN)
+		return;
+	c->doomed = why;
+	timer_set(&c->e->timers, &c->life, c->e->now);
+}
+
+static void meet_doom(struct conn *c)
+{
+	if (c->doomed == DOOM_UNTOLD) {
+		conn_protocol_error(c, "more failing messages than can be reported");
+		return;
+	}
+	engine_conn_close(c, MROCE_CLOSE_APP_DIED, c->e->now);
+	c->e->ops->event(c->e->ctx, c, CONN_EVENT_ENDED, MROCE_E_LOCAL_ACCESS);
+}
+
 static void open_timer(struct conn *c)
 {
 	uint64_t due = c->last_heard + c->e->cfg.keepalive_ns;
 
 	if (c->doomed) {
-		conn_protocol_error(c, "more failing messages than can be reported");
+		meet_doom(c);
 		return;
 	}
 	if (c->e->now >= due) {

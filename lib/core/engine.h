@@ -55,7 +55,10 @@ void engine_config_default(struct engine_config *cfg);
 
 /* How bytes get into and out of a region's memory. offset and len were checked by the engine. */
 struct region_ops {
-	/* -errno if the memory is gone */
+	/*
+	 * All three: -errno if the memory is gone; -EOWNERDEAD if it went with its application, which ends the
+	 * connection, so that the peer hears of the death and not of one failing request after the other.
+	 */
 	int (*read)(void *priv, uint64_t offset, void *dst, uint32_t len);
 	/* May be deferred until flush(); src stays valid until then. */
 	int (*write)(void *priv, uint64_t offset, const void *src, uint32_t len);

@@ -286,13 +286,19 @@ enum conn_state {
 	CONN_ENDED,   /* over; kept for the caller, and to answer stragglers */
 };
 
+enum doom {
+	DOOM_NONE,
+	DOOM_UNTOLD,   /* more failing messages than can be reported */
+	DOOM_APP_DIED, /* its application's memory is gone */
+};
+
 struct conn {
 	struct engine *e;
 	uint32_t slot, id, token, peer_id, peer_token;
 	uint32_t service;
 	uint8_t state; /* enum conn_state */
 	uint8_t npaths, peer_npaths;
-	bool doomed; /* to be ended as a protocol error by its timer */
+	uint8_t doomed; /* enum doom: to be ended by its timer, since callers up the stack still look at it */
 	bool is_initiator, held_by_caller, counts_in_backlog, lingering, published;
 	void *owner, *cookie;
 	struct ip peer; /* as connected to, or where HELLO came from */
@@ -448,6 +454,7 @@ void conn_unready(struct conn *c);
 void conn_end(struct conn *c, enum mroce_status status);
 /* The peer broke the protocol. */
 void conn_protocol_error(struct conn *c, const char *what);
+void conn_doom(struct conn *c, enum doom why);
 void conn_complete(struct conn *c, const struct engine_completion *done);
 void conn_life_timer(struct conn *c);
 void conn_check_silence(struct conn *c);

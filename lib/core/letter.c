@@ -130,11 +130,13 @@ void letter_acked(struct conn *c, struct letter *l)
 
 void letter_error(struct conn *c, uint32_t stream, uint32_t msg, uint8_t code)
 {
-	struct letter *l = letter_new(c, MROCE_ERROR);
+	struct letter *l;
 
-	if (!l) { /* by its timer: callers up the stack still look at the connection */
-		c->doomed = true;
-		timer_set(&c->e->timers, &c->life, c->e->now);
+	if (c->doomed == DOOM_APP_DIED)
+		return;
+	l = letter_new(c, MROCE_ERROR);
+	if (!l) {
+		conn_doom(c, DOOM_UNTOLD);
 		return;
 	}
 	l->id = stream;

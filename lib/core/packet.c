@@ -61,26 +61,30 @@ bool packet_is_setup(uint8_t type)
 	return type == MROCE_HELLO || type == MROCE_ACCEPT || type == MROCE_READY;
 }
 
+typedef struct mroce_hdr frame_hdr __attribute__((aligned(1))); /* frames are not aligned */
+
+/*
+ * Fields are written to their place before the sum of the body is taken, which takes long enough for them to
+ * have left the CPU's store buffer when the header is read for its own sum.
+ */
 void packet_seal(void *data, const struct packet *p)
 {
 	const uint8_t *body = (const uint8_t *)data + MROCE_HDR_LEN;
-	struct mroce_hdr h = {
-		.version = MROCE_WIRE_VERSION,
-		.type = p->type,
-		.flags = p->flags,
-		.path = p->path,
-		.cid = htonl(p->cid),
-		.token = htonl(p->token),
-		.epoch = htons(p->epoch),
-		.body_len = htons(p->body_len),
-		.psn = htonl(p->psn),
-		.una = htonl(p->una),
-		.ts = htonl(p->ts),
-		.body_crc = p->body_len ? htonl(crc32c(body, p->body_len)) : 0,
-	};
+	frame_hdr *h = data;
 
-	h.hdr_crc = htonl(crc32c(&h, MROCE_HDR_CRC_LEN));
-	memcpy(data, &h, sizeof(h)); /* frames are not aligned */
+	h->version = MROCE_WIRE_VERSION;
+	h->type = p->type;
+	h->flags = p->flags;
+	h->path = p->path;
+	h->cid = htonl(p->cid);
+	h->token = htonl(p->token);
+	h->epoch = htons(p->epoch);
+	h->body_len = htons(p->body_len);
+	h->psn = htonl(p->psn);
+	h->una = htonl(p->una);
+	h->ts = htonl(p->ts);
+	h->body_crc = p->body_len ? htonl(crc32c(body, p->body_len)) : 0;
+	h->hdr_crc = htonl(crc32c(h, MROCE_HDR_CRC_LEN));
 }
 
 uint32_t ack_build(void *out, struct mroce_path_rx *rx, uint8_t type, uint8_t path, uint16_t epoch,

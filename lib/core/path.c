@@ -212,10 +212,12 @@ static void send_poll_instead(struct path *p, uint8_t *buf, uint32_t room)
 	path_arm(p);
 }
 
-static void letter_failed(struct conn *c, struct letter *l)
+static void letter_failed(struct conn *c, struct letter *l, int err)
 {
 	struct txmsg *m = l->msg;
 
+	if (err == -EOWNERDEAD)
+		conn_doom(c, DOOM_APP_DIED);
 	letter_free(c->e, l);
 	if (m)
 		txmsg_abort(m);
@@ -238,7 +240,7 @@ int path_send(struct path *p, struct letter *l, uint8_t flags)
 	err = letter_build(l, buf + MROCE_HDR_LEN);
 	if (err) {
 		send_poll_instead(p, buf, len);
-		letter_failed(c, l);
+		letter_failed(c, l, err);
 		return err;
 	}
 	seal(p, buf, l->type, flags, len);

@@ -267,15 +267,17 @@ static void arrived(struct rxmsg *m, uint32_t len)
 		finish(m);
 }
 
-static void region_failed(struct rxmsg *m)
+static void region_failed(struct rxmsg *m, int err)
 {
+	if (err == -EOWNERDEAD)
+		conn_doom(m->stream->conn, DOOM_APP_DIED);
 	if (m->read)
 		txmsg_abort(m->read);
 	else
 		fail(m, MROCE_E_LOCAL_ACCESS, MROCE_E_REMOTE_ACCESS);
 }
 
-static void settle(const struct deferred *d, bool ok)
+static void settle(const struct deferred *d, int err)
 {
 	struct rxmsg *m = d->msg;
 
@@ -286,9 +288,9 @@ static void settle(const struct deferred *d, bool ok)
 		return;
 	}
 	m->pending--;
-	if (!ok) {
+	if (err) {
 		if (m->state == RX_OPEN)
-			region_failed(m);
+			region_failed(m, err);
 		return;
 	}
 	if (m->state == RX_FAILED)
@@ -301,16 +303,17 @@ static void settle(const struct deferred *d, bool ok)
 void rxmsg_deferred_flush(struct engine *e)
 {
 	uint32_t n = e->ndeferred, regions = e->nflush;
-	bool failed[FLUSH_MAX];
+	int failed[FLUSH_MAX];
 
 	for (uint32_t i = 0; i < regions; i++)
-		failed[i] = region_flush(e->to_flush[i]) != 0;
+		failed[i] = region_flush(e->to_flush[i]);
 	for (uint32_t i = 0; i < n; i++) {
-		bool ok = true;
+		int err = 0;
 
 		for (uint32_t r = 0; r < regions; r++)
-			ok &= !(failed[r] && e->to_flush[r] == e->deferred[i].region);
-		settle(&e->deferred[i], ok);
+			if (e->to_flush[r] == e->deferred[i].region)
+				err = failed[r];
+		settle(&e->deferred[i], err);
 	}
 	e->ndeferred = 0;
 	e->nflush = 0;
@@ -495,7 +498,7 @@ static enum placing place(const struct arrival *a, struct rxmsg *m, const struct
 			bool is_read = m->read;
 
 			count(e, MROCE_DROP_ACCESS);
-			region_failed(m);
+			region_failed(m, err);
 			return is_read ? PLACED : WITHHELD;
 		}
 	}
@@ -671,12 +674,21 @@ static enum placing aborted_record(struct stream *s, const struct mroce_error *e
 	return PLACED;
 }
 
+/* A read response is given up as a read, op 0. Its own records lie elsewhere in the table. */
+static bool can_be_aborted(uint8_t op)
+{
+	return op <= MROCE_OP_SEND_IMM && op != MROCE_OP_READ_RESP;
+}
+
 enum placing rxmsg_abort_rx(struct conn *c, const struct mroce_error *e)
 {
-	struct stream *s = stream_get(c, ntohl(e->stream));
 	uint32_t msg = ntohl(e->msg);
+	struct stream *s;
 	struct rxmsg *m;
 
+	if (!can_be_aborted(e->op))
+		return broken(c, MROCE_DROP_BODY, "an error report about an impossible operation");
+	s = stream_get(c, ntohl(e->stream));
 	if (!s)
 		return no_memory(c);
 	if (e->op == 0)

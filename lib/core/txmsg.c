@@ -318,7 +318,8 @@ void txmsg_abort(struct txmsg *m)
 		abort_response(m);
 		return;
 	}
-	if (!m->started) {
+	/* Of a dead application nothing but its death is told. */
+	if (!m->started || c->doomed == DOOM_APP_DIED) {
 		txmsg_finish(m, MROCE_E_LOCAL_ACCESS);
 		return;
 	}
@@ -328,8 +329,7 @@ void txmsg_abort(struct txmsg *m)
 	m->status = MROCE_E_LOCAL_ACCESS;
 	l = letter_new(c, MROCE_ERROR);
 	if (!l) {
-		c->doomed = true;
-		timer_set(&c->e->timers, &c->life, c->e->now);
+		conn_doom(c, DOOM_UNTOLD);
 		return;
 	}
 	l->id = m->stream->id;

@@ -366,8 +366,14 @@ static void take_hello(struct end *e)
 {
 	memcpy(&e->peer, control_slot(e, CONTROL_HELLO, true), sizeof(e->peer));
 	if (e->me == 1) {
-		if (make_plan(e, &e->peer.p))
+		int err = make_plan(e, &e->peer.p);
+
+		if (err == -ENOTCONN) /* the daemon has gone meanwhile: look() will tell */
+			return;
+		if (err)
 			wrong(e, "memory: %s", mroce_last_error(e->m));
+		if (e->wrong)
+			return;
 		say_hello(e);
 	}
 	e->ready = true;
@@ -699,10 +705,10 @@ static enum outcome run_once(const struct options *o)
 		return cannot(&m, "open");
 	e.m = m;
 	if (make_plan(&e, &o->p) || mroce_connect(m, o->host, o->service, 10000, &e.c)) {
-		outcome = cannot(&m, "connect");
-		/* Regions and connections have gone with the context. */
-		plan_free(&e.plan);
-		return outcome;
+		printf("ended: connect: %s\n", mroce_last_error(m));
+		end_clean(&e);
+		mroce_close(&m);
+		return OUTCOME_ENDED;
 	}
 	outcome = converse(&e);
 	end_clean(&e);

@@ -25,7 +25,7 @@ under() {	# name options of fabric set: on all planes
 	local name=$1
 	shift
 	F set --clear "$@" --seed "$SEED" >/dev/null 2>&1 || { ok 1 "fabric set $*"; return; }
-	check "$name" mix 1500 4 --streams 12 --messages 16
+	check "$name" mix 1500 4 --streams 12 --messages 40
 }
 
 new_daemons() {	# [options of mroced]
@@ -43,21 +43,23 @@ without() {	# name type percent
 	F set --clear --dir from --loss 3 --seed "$SEED" >/dev/null 2>&1 &&
 		F set --clear --dir to --loss "$3" --only-type "$2" --seed "$SEED" >/dev/null 2>&1 ||
 		{ ok 1 "fabric set"; return; }
-	check "$1" mix 1500 4 --streams 12 --messages 16
+	check "$1" mix 1500 4 --streams 12 --messages 40
 	check "some were lost" no_impairment_was_idle lost
 	F set --clear --dir from >/dev/null 2>&1
 }
 
 # The chunk that this test believes in is the one that is used: a byte more is a packet more.
 chunk_is_right() {
-	local chunk packets=() extra
+	local chunk extra before packets=()
 	chunk=$(chunk_of 1500 4)
+	F set --clear >/dev/null 2>&1
 	for extra in 0 1; do
-		F set --clear --dir both >/dev/null 2>&1
-		swap --ops s --sizes $((chunk + extra)) --messages 400 --streams 1 --one-way || return 1
-		packets+=("$(show h1 "sum(p['tx_packets'] for p in s['ports'])")")
+		before=$(counted h2 RX_REDIRECT)
+		swap --ops w --sizes $((chunk + extra)) --messages 2000 --window 64 --streams 1 --one-way || return 1
+		packets+=($(($(counted h2 RX_REDIRECT) - before)))
 	done
-	echo "${packets[*]}"
+	echo "packets for 2000 messages of $chunk bytes: ${packets[0]}, of one byte more: ${packets[1]}"
+	((packets[0] >= 2000 && packets[0] < 3200 && packets[1] >= 4000))
 }
 
 no_impairment_was_idle() {	# counter of the switch...
@@ -89,6 +91,7 @@ without "3 % loss, and half of the ACKs" ack 50
 without "3 % loss, and half of the POLLs" poll 50
 without "3 % loss, and all NACKs" nack 100
 F set --clear >/dev/null 2>&1
+check "chunks are as large as the MTU allows" chunk_is_right
 check "shared memory only" mix 1500 4 --memory shared
 check "registered in place only" mix 1500 4 --memory inplace
 check "frames add up" eval 'frames_add_up h1 && frames_add_up h2'

@@ -43,10 +43,18 @@ static json_t *loop_driver_show(const struct portset *ps)
 	return json_array();
 }
 
+static int loop_driver_listen(struct portset *ps, bool on)
+{
+	(void)ps;
+	(void)on;
+	return 0;
+}
+
 static const struct port_driver loop_driver = {
 	.rx = loop_driver_rx,
 	.tx = loop_driver_tx,
 	.fd = loop_driver_fd,
+	.listen = loop_driver_listen,
 	.housekeep = loop_driver_housekeep,
 	.counters = loop_driver_counters,
 	.show = loop_driver_show,

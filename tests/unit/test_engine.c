@@ -336,6 +336,40 @@ START_TEST(local__region_removed_while_waiting)
 }
 END_TEST
 
+/* The peer gives up a message that never came, and says it was of a kind that no request makes. */
+static enum pair_fate abort_read_response(struct pair *p, int from, struct packet *pk,
+					  const struct ip *remote)
+{
+	struct mroce_error *w = (void *)pk->body;
+
+	(void)remote;
+	if (from == 0 && pk->type == MROCE_DATA)
+		return PAIR_DROP;
+	if (from == 0 && pk->type == MROCE_ERROR) {
+		w->op = (uint8_t)(uintptr_t)p->fate_arg;
+		packet_seal((uint8_t *)pk->body - MROCE_HDR_LEN, pk);
+	}
+	return PAIR_PASS;
+}
+
+START_TEST(abort__of_an_impossible_kind)
+{
+	static const uint8_t ops[] = { MROCE_OP_READ_RESP, MROCE_OP_SEND_IMM + 1, 255 };
+	struct world w = world_new(NULL, 2, 2000);
+
+	w.p->fate = abort_read_response;
+	w.p->fate_arg = (void *)(uintptr_t)ops[_i];
+	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 1, w.key[0], w.mem[0], 2000, w.mem[1], w.key[1], 0);
+	pair_run(w.p, 1000000, NULL);
+	ck_assert_int_eq(engine_region_remove(w.p->side[0].engine, NULL, w.key[0]), 0);
+	pair_wait(w.p, 0, 1);
+	ck_assert(w.p->side[1].ended);
+	ck_assert_int_eq(w.p->side[1].code, MROCE_E_PROTOCOL);
+	check_quiet(&w);
+	world_free(&w);
+}
+END_TEST
+
 /* The receiver's memory goes away in the middle of a message. */
 START_TEST(remote__region_removed_under_way)
 {
@@ -890,6 +924,7 @@ static Suite *engine_suite(void)
 	tcase_add_test(t, local__bad_range_completes_in_order);
 	tcase_add_test(t, local__region_removed_under_way);
 	tcase_add_test(t, local__region_removed_while_waiting);
+	tcase_add_loop_test(t, abort__of_an_impossible_kind, 0, 3);
 	tcase_add_test(t, remote__region_removed_under_way);
 	tcase_add_loop_test(t, read__region_removed_under_way, 0, 2);
 	tcase_add_loop_test(t, deferred__flush_then_acknowledge, 0, 2);
