@@ -116,7 +116,7 @@ void mroce_listener_free(struct mroce_listener **l);
 int mroce_accept(struct mroce_listener *l, int timeout_ms, struct mroce_conn **out);
 /*
  * `host`: name or address. -EHOSTUNREACH, -ECONNREFUSED (nobody listens), -EBUSY (peer full),
- * -EPROTONOSUPPORT (no common version), -ETIMEDOUT.
+ * -EPROTONOSUPPORT (no common version), -EKEYREJECTED (not the same pre-shared key), -ETIMEDOUT.
  */
 int mroce_connect(struct mroce *m, const char *host, uint32_t service, int timeout_ms,
 		  struct mroce_conn **out);

@@ -69,6 +69,11 @@ static bool reachable(struct port *port, const struct ip *remote)
 	return r->reachable;
 }
 
+static bool owns(struct port *port, const struct ip *ip)
+{
+	return mirror_has_address(of_port(port)->mif, ip);
+}
+
 static int ctl_send(struct port *port, const struct ip *remote, const void *payload, uint32_t len)
 {
 	struct afxdp *a = of_port(port);
@@ -85,6 +90,7 @@ static const struct port_ops ops = {
 	.tx_end = tx_end,
 	.ctl_send = ctl_send,
 	.reachable = reachable,
+	.owns = owns,
 };
 
 /* ---- receiving ---- */

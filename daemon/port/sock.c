@@ -291,6 +291,7 @@ static const struct port_ops ops = {
 	.tx_end = sock_tx_end,
 	.ctl_send = sock_ctl_send,
 	.reachable = sock_reachable,
+	.owns = sock_owns,
 };
 
 static struct sock *new_port(struct sock_shared *shared, const struct port_params *p)
