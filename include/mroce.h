@@ -122,7 +122,8 @@ int mroce_connect(struct mroce *m, const char *host, uint32_t service, int timeo
 		  struct mroce_conn **out);
 /*
  * Ends the connection at once: what was posted and not completed ends with MROCE_E_FLUSHED, its
- * completions are dropped, the peer is told. To end in order, wait for your completions first.
+ * completions are dropped, the peer is told. To end in order, wait for your completions first, and let the
+ * side that sent last close: what the peer has sent and we have received may not have completed there yet.
  */
 void mroce_conn_close(struct mroce_conn **conn);
 void mroce_conn_set_data(struct mroce_conn *conn, void *data);
