@@ -134,6 +134,7 @@ static void end_listening(struct client *c)
 	while ((l = LIST_FIRST(&c->listening))) {
 		engine_unlisten(c->d->engine, l->service);
 		LIST_REMOVE(l, link);
+		c->quota->services--;
 		free(l);
 	}
 }

@@ -116,13 +116,14 @@ void mroce_listener_free(struct mroce_listener **l);
 int mroce_accept(struct mroce_listener *l, int timeout_ms, struct mroce_conn **out);
 /*
  * `host`: name or address. -EHOSTUNREACH, -ECONNREFUSED (nobody listens), -EBUSY (peer full),
- * -EPROTONOSUPPORT (no common version), -ETIMEDOUT.
+ * -EPROTONOSUPPORT (no common version), -EKEYREJECTED (not the same pre-shared key), -ETIMEDOUT.
  */
 int mroce_connect(struct mroce *m, const char *host, uint32_t service, int timeout_ms,
 		  struct mroce_conn **out);
 /*
  * Ends the connection at once: what was posted and not completed ends with MROCE_E_FLUSHED, its
- * completions are dropped, the peer is told. To end in order, wait for your completions first.
+ * completions are dropped, the peer is told. To end in order, wait for your completions first, and let the
+ * side that sent last close: what the peer has sent and we have received may not have completed there yet.
  */
 void mroce_conn_close(struct mroce_conn **conn);
 void mroce_conn_set_data(struct mroce_conn *conn, void *data);
