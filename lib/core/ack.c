@@ -12,6 +12,7 @@
 #define TOLERANCE_LIFE (1 * SEC)
 /* With a tolerance, a hole is a loss also once a question this much later than it was answered. */
 #define REORDER_MIN (100 * USEC)
+#define REORDER_MAX (2 * MSEC)
 /* CE is remembered for two round trips and this. */
 #define CE_MEMORY (200 * USEC)
 /* Losses in so many ACKs in a row: the spray passes the path over for some turns, one packet for each path. */
@@ -96,7 +97,7 @@ static void compare_times(const struct path *p, const struct ack *a, struct news
 {
 	uint32_t top = psn_min(psn_min(p->next, a->base + MROCE_WINDOW), a->highest + 1);
 	uint32_t psn = psn_max(psn_max(p->una, a->base), top - p->tolerance);
-	uint32_t wait = (uint32_t)(max_u64(p->srtt / 2, REORDER_MIN) >> 10);
+	uint32_t wait = (uint32_t)(p->reorder_wait >> 10);
 
 	if (!p->tolerance || !a->echo_ts || !is_newest(p, a))
 		return;
@@ -171,9 +172,20 @@ static void raise_tolerance(struct path *p, uint32_t spurious)
 {
 	p->spurious += spurious;
 	p->conn->spurious += spurious;
+	/* Packets and time: whichever a hole outlives first makes it a loss. */
+	p->reorder_wait = p->tolerance ? min_u64(2 * p->reorder_wait, max_u64(2 * p->srtt, REORDER_MAX)) :
+					 max_u64(p->min_rtt / 2, REORDER_MIN);
 	p->tolerance = p->tolerance ? p->tolerance * 2 : TOLERANCE_FIRST;
 	if (p->tolerance > TOLERANCE_MAX)
 		p->tolerance = TOLERANCE_MAX;
+	p->tolerance_until = p->conn->e->now + TOLERANCE_LIFE;
+}
+
+/* In order for a while: half of it. */
+static void lower_tolerance(struct path *p)
+{
+	p->tolerance = p->tolerance > TOLERANCE_FIRST ? p->tolerance / 2 : 0;
+	p->reorder_wait = max_u64(p->reorder_wait / 2, REORDER_MIN);
 	p->tolerance_until = p->conn->e->now + TOLERANCE_LIFE;
 }
 
@@ -200,7 +212,7 @@ static void find_spurious(struct path *p, const struct ack *a)
 	if (found)
 		raise_tolerance(p, found);
 	else if (p->tolerance && p->conn->e->now > p->tolerance_until)
-		p->tolerance = 0;
+		lower_tolerance(p);
 }
 
 /* ---- time ---- */
@@ -210,7 +222,7 @@ static uint64_t rtt_sample(struct path *p, const struct ack *a)
 	uint64_t now = p->conn->e->now, rtt, off;
 	uint32_t ticks = packet_clock(now) - a->echo_ts;
 
-	if (a->type != MROCE_ACK || !a->echo_ts || ticks > 10 * SEC / 1024)
+	if (a->type != MROCE_ACK || !a->echo_ts || a->epoch != p->epoch || ticks > 10 * SEC / 1024)
 		return 0;
 	rtt = ((uint64_t)ticks << 10) + 512;
 	if (!p->min_rtt || rtt <= p->min_rtt || now - p->min_rtt_at > MIN_RTT_LIFE) {
@@ -286,6 +298,8 @@ static bool can_steer(const struct conn *c)
 static void steer(struct path *p, const struct cc_ack *info)
 {
 	p->losing = info->lost ? p->losing + 1 : info->acked ? 0 : p->losing;
+	if (p->losing >= LOSING || info->ce_bytes)
+		p->reason = p->losing >= LOSING ? PATH_LOSS : PATH_CE;
 	if (p->losing >= LOSING)
 		p->steer = STEER_LOSS * p->conn->npaths;
 	else if (info->ce_bytes && !p->steer)
@@ -355,6 +369,7 @@ static void control_window(struct path *p, const struct ack *a, const struct new
 	if (first_rtt)
 		start_all(p, &info);
 	p->conn->e->cfg.cc->ack(&p->cc, &info);
+	quality_note(p, &info);
 }
 
 static void process(struct path *p, const struct ack *a)
@@ -387,6 +402,7 @@ static void process(struct path *p, const struct ack *a)
 	if (!p->unplaced)
 		p->first_unpolled = 0; /* there is nothing to ask about */
 	control_window(p, a, &n, in_flight, rtt, first_rtt && rtt);
+	path_move_if_empty(p);
 	path_arm(p);
 	if (letter_waiting(p->conn))
 		conn_ready(p->conn);

@@ -374,7 +374,7 @@ uint32_t engine_run(struct engine *e, uint64_t now, uint32_t budget)
 	feed_the_starved(e);
 	hint_run(e);
 	receive_send_acks(e);
-	while (left-- && (t = timer_due(&e->timers, now)))
+	while (left-- && e->sent - before < budget && (t = timer_due(&e->timers, now)))
 		timer_fire(t);
 	transmit(e, budget);
 	note_blocked(e, e->sent != before);

@@ -212,6 +212,16 @@ struct envelope {
 	uint32_t ts;	 /* when sent, packet_clock() */
 };
 
+/* How a path does beside the others, see quality.c. */
+struct quality {
+	uint32_t acked, lost;	/* packets of the running span */
+	uint64_t bytes, ce_bytes, since;
+	uint32_t loss, ce;	/* shares in the last span, of 1024 */
+	uint32_t bad;		/* verdicts in a row */
+	bool judged;
+	uint64_t wait, moved_at;
+};
+
 struct path {
 	struct conn *conn;
 	struct port *port;
@@ -256,6 +266,12 @@ struct path {
 	uint16_t epoch;
 	uint8_t index, remote_port;
 	bool dead;
+	bool leaving;	   /* takes nothing new, and changes its route once it is empty */
+	uint8_t reason;	   /* enum path_reason */
+	uint64_t leave_by;
+	struct quality quality;
+	uint64_t reorder_wait; /* with a tolerance: a hole so much older than a question is a loss */
+	uint64_t moves;
 	uint64_t tx_packets, tx_bytes, repairs, spurious, rtos, ptos, acks, nacks, ce_bytes, deaths;
 };
 
@@ -542,7 +558,10 @@ bool path_poll(struct path *p);
 void path_arm(struct path *p);
 /* Gives up everything outstanding; letters become repairs if `repair`, else are dropped. */
 void path_give_up(struct path *p, bool repair);
-void path_die(struct path *p, const char *why);
+void path_die(struct path *p, enum path_reason why);
+/* Empties the path and moves it to another route. */
+void path_leave(struct path *p, enum path_reason why);
+void path_move_if_empty(struct path *p);
 void path_probe_soon(struct path *p);
 void path_clear(struct path *p, uint32_t psn);
 void path_advance(struct path *p);
@@ -552,6 +571,10 @@ uint64_t path_rto(const struct path *p);
 
 /* ack.c */
 void ack_rx(struct conn *c, const struct packet *p);
+
+/* quality.c */
+void quality_note(struct path *p, const struct cc_ack *a);
+void quality_moved(struct path *p);
 
 /* pace.c */
 /* What ACKs and paths have changed: before a connection's turn. */

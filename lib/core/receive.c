@@ -146,7 +146,7 @@ static void port_status_rx(struct conn *c, const struct packet *p)
 		if (path->remote_port != w.port)
 			continue;
 		if (!w.up && !path->dead)
-			path_die(path, "peer's port went down");
+			path_die(path, PATH_PEER_PORT_DOWN);
 		else if (w.up && path->dead)
 			path_probe_soon(path);
 	}

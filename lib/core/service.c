@@ -97,7 +97,7 @@ void engine_port_changed(struct engine *e, struct port *port, uint64_t now)
 			if (p->port != port)
 				continue;
 			if (!port->up && !p->dead)
-				path_die(p, "port went down");
+				path_die(p, PATH_PORT_DOWN);
 			else if (port->up && p->dead)
 				path_probe_soon(p);
 		}

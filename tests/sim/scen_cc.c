@@ -268,7 +268,178 @@ static void modest_sender(struct sim *s)
 	world_finish(s);
 }
 
+/* ---- bad routes ---- */
+
+/* Half of what goes over the last spine is lost. */
+static bool bad_spine(struct sim *s, struct frame *p)
+{
+	if (net_spine(s, p) != s->cfg.spines - 1)
+		return true;
+	return !rng_ppm(&s->net_rng, (uint32_t)s->tap_state[0]);
+}
+
+static bool marked(struct sim *s, struct frame *p)
+{
+	(void)s;
+	p->ce = true;
+	return true;
+}
+
+static bool marked_spine(struct sim *s, struct frame *p)
+{
+	p->ce |= net_spine(s, p) == s->cfg.spines - 1;
+	return true;
+}
+
+/* Gbit/s of the standard traffic with a tap, and what the paths did. */
+static double goodput(struct sim *s, tap_fn tap, uint64_t state, struct path_stats *sum)
+{
+	struct sim *child = world_child(s, &s->cfg);
+	double took = 1, bits;
+
+	child->tap = tap;
+	child->tap_state[0] = state;
+	world_build(child);
+	if (world_connect(child)) {
+		uint64_t start = child->now;
+
+		world_traffic(child);
+		world_wait_lanes(child);
+		took = (double)(child->now - start);
+		world_sum(child, sum);
+	}
+	bits = (double)child->cfg.max * child->cfg.count * child->nlanes * 8;
+	world_finish(child);
+	world_child_end(s, child);
+	return bits / took;
+}
+
+static void compare(struct sim *s, tap_fn tap, uint64_t state, double least, bool moves)
+{
+	struct path_stats sum = { 0 };
+	double clean = goodput(s, NULL, 0, &sum), bad;
+
+	CHECK(s, !sum.moves, "%llu moves without a reason", (unsigned long long)sum.moves);
+	bad = goodput(s, tap, state, &sum);
+	sim_note(s, "%.2f of %.2f Gbit/s, %llu moves, %llu deaths, %llu repairs", bad, clean,
+		 (unsigned long long)sum.moves, (unsigned long long)sum.deaths,
+		 (unsigned long long)sum.repairs);
+	CHECK(s, s->failed || bad >= least * clean, "%.3f of the goodput is left", bad / clean);
+	CHECK(s, s->failed || !moves || sum.moves + sum.deaths, "no path was moved off its bad route");
+	CHECK(s, sum.moves <= 40, "%llu moves", (unsigned long long)sum.moves);
+}
+
+static void lossy_route(struct sim *s)
+{
+	compare(s, bad_spine, 500000, 0.85, true);
+}
+
+static void marked_route(struct sim *s)
+{
+	compare(s, marked_spine, 0, 0.85, true);
+}
+
+static void all_marked(struct sim *s)
+{
+	compare(s, marked, 0, 0.75, false);
+}
+
+/* A route that is 2 ms longer than the others. */
+static void slow_route(struct sim *s)
+{
+	struct path_stats fast = { 0 }, slow = { 0 };
+	uint64_t step = s->cfg.spine_step_ns;
+	double clean, bad;
+
+	s->cfg.spine_step_ns = 1;
+	clean = goodput(s, NULL, 0, &fast);
+	s->cfg.spine_step_ns = step;
+	bad = goodput(s, NULL, 0, &slow);
+	sim_note(s, "%.2f of %.2f Gbit/s, %llu moves", bad, clean, (unsigned long long)slow.moves);
+	CHECK(s, s->failed || bad >= 0.85 * clean, "%.3f of the goodput is left", bad / clean);
+}
+
+/* A plane that goes and comes every 100 ms, unannounced. */
+static void flap(struct sim *s, void *a, uint64_t b)
+{
+	(void)a;
+	net_plane_down(s, 1, b & 1);
+	sim_after(s, 50 * MS, flap, NULL, b + 1);
+}
+
+static void flapping(struct sim *s)
+{
+	struct path_stats sum = { 0 };
+	uint64_t was;
+	double share;
+
+	world_build(s);
+	if (!world_connect(s))
+		return;
+	for (uint32_t i = 0; i < 2; i++)
+		pour(s->pairs[0], 256 * KIB, 2000, 0);
+	world_wait(s, 20 * MS);
+	flap(s, NULL, 1);
+	was = moved(s, 0, s->nlanes);
+	world_wait(s, 400 * MS);
+	share = wire_ns(&s->cfg, moved(s, 0, s->nlanes) - was) / (400.0 * MS);
+	world_sum(s, &sum);
+	net_plane_down(s, 1, false);
+	sim_note(s, "%.2f of four planes of which one is there half of the time, %llu deaths", share,
+		 (unsigned long long)sum.deaths);
+	CHECK(s, s->failed || share >= 0.70, "%.2f of the planes are used", share);
+	world_finish(s);
+}
+
+/* ---- hints that lie ---- */
+
+static bool false_hint(struct sim *s, struct frame *p)
+{
+	struct mroce_ack *a = (void *)(p->data + MROCE_HDR_LEN);
+	uint8_t type = frame_type(p);
+
+	if ((type != MROCE_ACK && type != MROCE_NACK) || p->len < MROCE_HDR_LEN + sizeof(*a))
+		return true;
+	a->hint = (uint16_t)(s->tap_state[0] ? s->tap_state[0] : rng_next(&s->net_rng));
+	frame_seal(p);
+	return true;
+}
+
+static bool no_hint(struct sim *s, struct frame *p)
+{
+	struct mroce_ack *a = (void *)(p->data + MROCE_HDR_LEN);
+	uint8_t type = frame_type(p);
+
+	(void)s;
+	if ((type != MROCE_ACK && type != MROCE_NACK) || p->len < MROCE_HDR_LEN + sizeof(*a))
+		return true;
+	a->hint = 0;
+	frame_seal(p);
+	return true;
+}
+
+/* Whatever the peer claims, what was posted arrives, and nothing overruns the switch for long. */
+static void lying_hints(struct sim *s)
+{
+	struct path_stats sum = { 0 };
+	double none, huge, tiny, any;
+
+	none = goodput(s, no_hint, 0, &sum);
+	huge = goodput(s, false_hint, 0xffff, &sum);
+	any = goodput(s, false_hint, 0, &sum);
+	s->cfg.count = 1; /* at 1 kbit/s, taken as 1 Mbit/s */
+	s->cfg.max = s->cfg.min = 64 * KIB;
+	tiny = goodput(s, false_hint, 0x0100, &sum); /* 1, big endian */
+	sim_note(s, "none %.2f, absurd %.2f, random %.2f, 1 kbit/s %.5f Gbit/s", none, huge, any, tiny);
+	CHECK(s, s->failed || none > 0.8, "without a hint %.2f Gbit/s", none);
+	CHECK(s, s->failed || huge > 0.8, "with an absurd hint %.2f Gbit/s", huge);
+	CHECK(s, s->failed || (tiny > 0.0005 && tiny < 0.01), "a tiny hint gives %.5f Gbit/s", tiny);
+}
+
 #define GIGABIT .mtu = 3498, .rate_mbps = 1000
+#define BULK(n)                                                                       \
+	GIGABIT, .kinds = WRITES, .min = 64 * KIB, .max = 64 * KIB, .count = (n), .window = 8, \
+	.one_way = true, .lanes = 2
 #define INCAST(senders, bytes)                                                       \
 	.hosts = (senders) + 1, .pairs = (senders), .kinds = WRITES, .min = (bytes),           \
 	.max = (bytes), .count = 1, .window = 1, .lanes = 1, .one_way = true
@@ -316,5 +487,14 @@ const struct scenario cc_scenarios[] = {
 	  { .hosts = 3, GIGABIT, .no_hints = true, .ce_bytes = 40000 }, latecomer },
 	{ "modest_sender", "what one does not use the others have",
 	  { .hosts = 3, GIGABIT }, modest_sender },
+	{ "lossy_route", "half of what takes one route is lost: paths are moved off it",
+	  { BULK(200), .spines = 4, .spine_step_ns = 1 }, lossy_route },
+	{ "marked_route", "one route is always marked",
+	  { BULK(200), .spines = 4, .spine_step_ns = 1 }, marked_route },
+	{ "all_marked", "CE on every packet", { BULK(100) }, all_marked },
+	{ "slow_route", "one route is much longer",
+	  { BULK(200), .spines = 2, .spine_step_ns = 2 * MS }, slow_route },
+	{ "flapping", "a plane comes and goes", { GIGABIT, .planes = 4 }, flapping },
+	{ "lying_hints", "hints of zero, of nothing, of everything", { BULK(40) }, lying_hints },
 	{ NULL, NULL, { 0 }, NULL },
 };
