@@ -46,7 +46,10 @@ void path_init(struct path *p, struct conn *c, uint8_t index)
 
 bool path_usable(const struct path *p)
 {
-	return !p->dead && p->port->up;
+	/* Small packets still go through: the peer can be told of the end. */
+	bool fits = p->conn->state != CONN_OPEN || conn_fits(p->conn, p->port);
+
+	return !p->dead && p->port->up && fits;
 }
 
 bool path_open(const struct path *p)
