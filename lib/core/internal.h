@@ -311,6 +311,7 @@ enum doom {
 	DOOM_NONE,
 	DOOM_UNTOLD,   /* more failing messages than can be reported */
 	DOOM_APP_DIED, /* its application's memory is gone */
+	DOOM_MTU,      /* its packets fit no port any more */
 };
 
 struct conn {
@@ -503,6 +504,11 @@ void conn_end(struct conn *c, enum mroce_status status);
 /* The peer broke the protocol. */
 void conn_protocol_error(struct conn *c, const char *what);
 void conn_doom(struct conn *c, enum doom why);
+/* Can the port carry the connection's largest packets? Its MTU may have been lowered since the set-up. */
+static inline bool conn_fits(const struct conn *c, const struct port *port)
+{
+	return port->payload_max >= MROCE_HDR_LEN + sizeof(struct mroce_data) + c->chunk;
+}
 void conn_complete(struct conn *c, const struct engine_completion *done);
 void conn_life_timer(struct conn *c);
 void conn_check_silence(struct conn *c);

@@ -21,6 +21,7 @@
 #define POLL_TIME (2 * MSEC)
 #define POLL_PACKETS 8
 #define HINT_LIFE_MIN (5 * MSEC)
+#define HINT_PACKETS 2
 /* Windows of so many packets per path are clocked by their ACKs. */
 #define CLOCKED (2 * CC_UNIT)
 /* Above window per round trip, so that the window remains what limits. */
@@ -132,10 +133,13 @@ void pace_timer(struct conn *c)
 /* The rate that the newest ACK of a path grants us; 0: the receiver does not say. */
 void pace_hint(struct conn *c, uint16_t hint, uint64_t srtt)
 {
-	uint64_t kbps = rate_decode(hint);
+	uint64_t kbps = rate_decode(hint), life;
 
 	if (!(c->features & MROCE_F_HINT))
 		return;
 	c->hint_kbps = kbps ? max_u64(kbps, RATE_MIN_KBPS) : 0;
-	c->hint_until = c->e->now + max_u64(HINT_ROUNDS * srtt, HINT_LIFE_MIN);
+	life = max_u64(HINT_ROUNDS * srtt, HINT_LIFE_MIN);
+	if (c->hint_kbps) /* at a low rate even the next packet is further away */
+		life = max_u64(life, HINT_PACKETS * wire_time(c->chunk, c->hint_kbps));
+	c->hint_until = c->e->now + life;
 }

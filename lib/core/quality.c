@@ -33,6 +33,7 @@ const char *path_reason_text(uint8_t reason)
 	case PATH_NO_ANSWER: return "no answer";
 	case PATH_PORT_DOWN: return "port down";
 	case PATH_PEER_PORT_DOWN: return "peer's port down";
+	case PATH_MTU: return "MTU too small for the connection's packets";
 	case PATH_LOSS: return "loss";
 	case PATH_DELAY: return "delay";
 	case PATH_CE: return "CE";
