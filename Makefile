@@ -245,7 +245,7 @@ $(NET): %: %.o $(DAEMON) $(CLIENT) $(CORE) $(COMMON)
 	$(LINK) $(LIBS)
 $(FUZZ): %: %.o $(call objects,$(FUZZ_HELP)) $(DAEMON) $(CLIENT) $(CORE) $(COMMON)
 	$(LINK) -fsanitize=fuzzer $(LIBS)
-$(patsubst %.c,$(BUILD)/%,$(FABRIC_SRC)): %: %.o $(call objects,$(FABRIC_HELP))
+$(patsubst %.c,$(BUILD)/%,$(FABRIC_SRC)): %: %.o $(call objects,$(FABRIC_HELP)) $(CLIENT)
 	$(LINK) $(LIBS)
 
 $(BUILD)/man/%: docs/man/%.scd | tools
