@@ -66,47 +66,6 @@ static void incast(struct sim *s)
 	world_finish(s);
 }
 
-#define RUNS 100
-
-static double at_percent(double *x, uint32_t n, uint32_t percent)
-{
-	qsort(x, n, sizeof(*x), by_value);
-	return x[(uint64_t)(n - 1) * percent / 100];
-}
-
-/* A hundred incasts of as many seeds. */
-static void incast_runs(struct sim *s)
-{
-	double last[RUNS], fair[RUNS];
-	uint32_t dropping = 0;
-
-	for (uint32_t i = 0; i < RUNS && !s->failed; i++) {
-		struct sim *child = world_child(s, &s->cfg);
-		struct incast r = { 0 };
-
-		child->seed = s->seed * 1000 + i;
-		incast_measure(child, &r);
-		last[i] = r.last;
-		fair[i] = -r.jain;
-		dropping += r.drops != 0;
-		world_finish(child);
-		world_child_end(s, child);
-	}
-	if (s->failed)
-		return;
-	sim_note(s, "%u runs: last / ideal: median %.3f, 99 %% %.3f; Jain's index: median %.3f, 1 %% "
-		    "%.3f; %u with drops after two RTTs",
-		 RUNS, at_percent(last, RUNS, 50), at_percent(last, RUNS, 99),
-		 -at_percent(fair, RUNS, 50), -at_percent(fair, RUNS, 99), dropping);
-	CHECK(s, last[RUNS / 2] <= 1.15, "the median incast took %.3f of the ideal time",
-	      last[RUNS / 2]);
-	CHECK(s, at_percent(last, RUNS, 99) <= 1.30, "1 %% of incasts took %.3f of the ideal time",
-	      at_percent(last, RUNS, 99));
-	CHECK(s, -at_percent(fair, RUNS, 99) >= 0.95, "Jain's index was %.3f",
-	      -at_percent(fair, RUNS, 99));
-	CHECK(s, dropping <= RUNS / 20, "%u of %u runs drop after two RTTs", dropping, RUNS);
-}
-
 /* Without hints: windows alone, with what marks them. */
 static void marks_alone(struct sim *s)
 {
@@ -414,7 +373,6 @@ const struct scenario cc_scenarios[] = {
 	  "eight to one over two planes",
 	  { INCAST(8, MIB), GIGABIT, .planes = 2 },
 	  incast },
-	{ "p7_incast_runs", "a hundred incasts 8:1", { INCAST(8, 128 * KIB), GIGABIT }, incast_runs },
 	{ "marks_of_switches",
 	  "without hints: switches that mark",
 	  { INCAST(8, MIB), GIGABIT, .no_hints = true, .ce_bytes = 40000 },
