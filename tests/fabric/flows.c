@@ -11,7 +11,7 @@
  *	  -S PREFIX        control sockets of the daemons are PREFIXh1.sock ...
  *	  -t MS            end after so long, or when all flows that have an end are done
  *	  -m BYTES         of a message (65536)
- *	  -d N             messages of a flow under way (16)
+ *	  -d N             messages of a flow under way (16), on -s N streams (1)
  *	  -b US            width of a sample (1000)
  *	  -o FILE          samples: time in us, bytes of each flow, then of each watched interface its bytes sent, the
  *	                   bytes in its queue, and the packets that found it full
@@ -61,7 +61,7 @@ struct flow {
 	/* mroce */
 	struct mroce_listener *listener;
 	struct mroce_conn *conn, *accepted;
-	uint32_t under_way;
+	uint32_t messages, under_way;
 	/* TCP */
 	int out, in;
 	bool started;
@@ -76,13 +76,14 @@ struct command {
 static struct {
 	const char *fabric, *sockets, *series;
 	uint64_t end_ns, bin_ns;
-	uint32_t size, depth;
+	uint32_t size, depth, streams;
 } opt = { .fabric = "mroce",
 	  .sockets = "",
 	  .end_ns = 1000000000,
 	  .bin_ns = 1000000,
 	  .size = 65536,
-	  .depth = 16 };
+	  .depth = 16,
+	  .streams = 1 };
 
 static struct app apps[MAX_HOST + 1];
 static struct flow flows[MAX_FLOWS];
@@ -161,8 +162,8 @@ static void mroce_ready(struct flow *f)
 		die("connect", mroce_last_error(from->m));
 	if (mroce_accept(f->listener, PATIENCE_MS, &f->accepted))
 		die("accept", mroce_last_error(to->m));
-	for (uint32_t i = 0; i < 2 * opt.depth; i++) {
-		if (mroce_post_recv(f->accepted, 0, NULL, 0, 0, (uint64_t)(f - flows)))
+	for (uint32_t i = 0; i < 2 * opt.depth * opt.streams; i++) {
+		if (mroce_post_recv(f->accepted, i % opt.streams, NULL, 0, 0, (uint64_t)(f - flows)))
 			die("receive", mroce_last_error(to->m));
 	}
 }
@@ -177,7 +178,7 @@ static void mroce_push(struct flow *f)
 
 		if (f->bytes && f->bytes - f->sent < len)
 			len = f->bytes - f->sent;
-		err = mroce_post_write_imm(f->conn, 0, from->mr, 0, len,
+		err = mroce_post_write_imm(f->conn, f->messages % opt.streams, from->mr, 0, len,
 					   (uintptr_t)mroce_mr_addr(to->mr), mroce_mr_rkey(to->mr),
 					   0, (uint64_t)(f - flows));
 		if (err == -EAGAIN)
@@ -185,6 +186,7 @@ static void mroce_push(struct flow *f)
 		if (err)
 			die("write", mroce_last_error(from->m));
 		f->sent += len;
+		f->messages++;
 		f->under_way++;
 	}
 }
@@ -201,7 +203,7 @@ static void on_completion(const struct mroce_completion *c)
 		return;
 	}
 	received(f, c->length);
-	if (mroce_post_recv(f->accepted, 0, NULL, 0, 0, c->id))
+	if (mroce_post_recv(f->accepted, c->stream, NULL, 0, 0, c->id))
 		die("receive", mroce_last_error(apps[f->to].m));
 }
 
@@ -461,13 +463,14 @@ static void parse(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "f:S:t:m:d:b:o:w:r:")) != -1) {
+	while ((c = getopt(argc, argv, "f:S:t:m:d:s:b:o:w:r:")) != -1) {
 		switch (c) {
 		case 'f': opt.fabric = optarg; break;
 		case 'S': opt.sockets = optarg; break;
 		case 't': opt.end_ns = strtoull(optarg, NULL, 10) * 1000000; break;
 		case 'm': opt.size = (uint32_t)strtoul(optarg, NULL, 10); break;
 		case 'd': opt.depth = (uint32_t)strtoul(optarg, NULL, 10); break;
+		case 's': opt.streams = (uint32_t)strtoul(optarg, NULL, 10); break;
 		case 'b': opt.bin_ns = strtoull(optarg, NULL, 10) * 1000; break;
 		case 'o': opt.series = optarg; break;
 		case 'w':
@@ -480,7 +483,7 @@ static void parse(int argc, char **argv)
 	}
 	while (optind < argc)
 		add_flow(argv[optind++]);
-	if (!nflows || !opt.size || !opt.depth || !opt.bin_ns)
+	if (!nflows || !opt.size || !opt.depth || !opt.streams || !opt.bin_ns)
 		die("usage", "see the head of tests/fabric/flows.c");
 }
 

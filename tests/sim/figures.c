@@ -378,7 +378,7 @@ static const struct figure figures[] = {
 	{ "fig_incast_32", INCAST(1.12, 0) },
 	{ "fig_fair_hints", FAIR(0.95, 0.60, 0.80) },
 	{ "fig_fair_marks", FAIR(0.90, 0.60, 0.80) },
-	{ "fig_fair_own_marks", FAIR(0.90, 0.60, 0.80) },
+	{ "fig_fair_own_marks", FAIR(0.90, 0.40, 0.80) },
 	{ "fig_fair_same_hosts", FAIR(0.95, 0.60, 0.80) },
 	{ "fig_victim", victim, { { "share of its rate kept", true, 0.95, 0.95 } } },
 	{ "fig_spurious",
