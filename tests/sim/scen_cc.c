@@ -13,7 +13,7 @@
 /* ---- incast ---- */
 
 struct incast {
-	double last, jain; /* last completion / ideal */
+	double last, jain;	     /* last completion / ideal */
 	uint64_t first_drops, drops; /* in the first two round trips, and after */
 };
 
@@ -57,8 +57,9 @@ static void incast(struct sim *s)
 	struct incast r = { 0 };
 
 	incast_measure(s, &r);
-	sim_note(s, "last after %.3f of the ideal time, Jain's index %.3f, %llu drops in two RTTs, "
-		    "%llu after",
+	sim_note(s,
+		 "last after %.3f of the ideal time, Jain's index %.3f, %llu drops in two RTTs, "
+		 "%llu after",
 		 r.last, r.jain, (unsigned long long)r.first_drops, (unsigned long long)r.drops);
 	CHECK(s, s->failed || r.last <= 1.10, "incast took %.3f times the ideal time", r.last);
 	CHECK(s, s->failed || r.jain >= 0.95, "Jain's index is %.3f", r.jain);
@@ -70,12 +71,15 @@ static void incast(struct sim *s)
 static void marks_alone(struct sim *s)
 {
 	struct incast r = { 0 };
-	uint64_t all, least = s->cfg.mark || s->cfg.ce_bytes ? 50 : 10; /* delay alone is a rough guide */
+	uint64_t all,
+		least = s->cfg.mark || s->cfg.ce_bytes ? 50 : 10; /* delay alone is a rough guide */
 
 	incast_measure(s, &r);
 	all = s->hosts[0]->ports[0].down.packets;
-	sim_note(s, "last after %.3f of the ideal time, Jain's index %.3f, %llu of %llu packets dropped, "
-		    "%llu of these in two RTTs",
+	sim_note(s,
+		 "last after %.3f of the ideal time, Jain's index %.3f, %llu of %llu packets "
+		 "dropped, "
+		 "%llu of these in two RTTs",
 		 r.last, r.jain, (unsigned long long)(r.drops + r.first_drops),
 		 (unsigned long long)all, (unsigned long long)r.first_drops);
 	CHECK(s, s->failed || r.last <= 1.35, "it took %.3f times the ideal time", r.last);
@@ -98,7 +102,11 @@ static uint64_t moved(const struct sim *s, uint32_t first, uint32_t n)
 static void pour(struct pair *p, uint64_t size, uint32_t count, uint64_t start)
 {
 	struct lane_params lp = {
-		.kinds = WRITES, .min = size, .max = size, .count = count, .window = 8,
+		.kinds = WRITES,
+		.min = size,
+		.max = size,
+		.count = count,
+		.window = 8,
 		.start = start,
 	};
 
@@ -163,8 +171,12 @@ static void latecomer(struct sim *s)
 /* One that sends little leaves the rest to the others: max-min. */
 static void modest_sender(struct sim *s)
 {
-	struct lane_params small = { .kinds = WRITES, .min = 2 * KIB, .max = 2 * KIB, .count = 1000,
-				     .window = 4, .interval = 400 * US };
+	struct lane_params small = { .kinds = WRITES,
+				     .min = 2 * KIB,
+				     .max = 2 * KIB,
+				     .count = 1000,
+				     .window = 4,
+				     .interval = 400 * US };
 	uint64_t was;
 	double share;
 
@@ -239,7 +251,8 @@ static void compare(struct sim *s, tap_fn tap, uint64_t state, double least, boo
 		 (unsigned long long)sum.moves, (unsigned long long)sum.deaths,
 		 (unsigned long long)sum.repairs);
 	CHECK(s, s->failed || bad >= least * clean, "%.3f of the goodput is left", bad / clean);
-	CHECK(s, s->failed || !moves || sum.moves + sum.deaths, "no path was moved off its bad route");
+	CHECK(s, s->failed || !moves || sum.moves + sum.deaths,
+	      "no path was moved off its bad route");
 	CHECK(s, sum.moves <= 40, "%llu moves", (unsigned long long)sum.moves);
 }
 
@@ -299,8 +312,8 @@ static void flapping(struct sim *s)
 	share = wire_ns(&s->cfg, moved(s, 0, s->nlanes) - was) / (400.0 * MS);
 	world_sum(s, &sum);
 	net_plane_down(s, 1, false);
-	sim_note(s, "%.2f of four planes of which one is there half of the time, %llu deaths", share,
-		 (unsigned long long)sum.deaths);
+	sim_note(s, "%.2f of four planes of which one is there half of the time, %llu deaths",
+		 share, (unsigned long long)sum.deaths);
 	CHECK(s, s->failed || share >= 0.70, "%.2f of the planes are used", share);
 	world_finish(s);
 }
@@ -344,18 +357,19 @@ static void lying_hints(struct sim *s)
 	s->cfg.count = 1; /* at 1 kbit/s, taken as 1 Mbit/s */
 	s->cfg.max = s->cfg.min = 64 * KIB;
 	tiny = goodput(s, false_hint, 0x0100, &sum); /* 1, big endian */
-	sim_note(s, "none %.2f, absurd %.2f, random %.2f, 1 kbit/s %.5f Gbit/s", none, huge, any, tiny);
+	sim_note(s, "none %.2f, absurd %.2f, random %.2f, 1 kbit/s %.5f Gbit/s", none, huge, any,
+		 tiny);
 	CHECK(s, s->failed || none > 0.8, "without a hint %.2f Gbit/s", none);
 	CHECK(s, s->failed || huge > 0.8, "with an absurd hint %.2f Gbit/s", huge);
 	CHECK(s, s->failed || (tiny > 0.0005 && tiny < 0.01), "a tiny hint gives %.5f Gbit/s", tiny);
 }
 
 #define GIGABIT .mtu = 3498, .rate_mbps = 1000
-#define BULK(n)                                                                       \
+#define BULK(n)                                                                                \
 	GIGABIT, .kinds = WRITES, .min = 64 * KIB, .max = 64 * KIB, .count = (n), .window = 8, \
-	.one_way = true, .lanes = 2
+		 .one_way = true, .lanes = 2
 #define INCAST(senders, bytes)                                                       \
-	.hosts = (senders) + 1, .pairs = (senders), .kinds = WRITES, .min = (bytes),           \
+	.hosts = (senders) + 1, .pairs = (senders), .kinds = WRITES, .min = (bytes), \
 	.max = (bytes), .count = 1, .window = 1, .lanes = 1, .one_way = true
 
 const struct scenario cc_scenarios[] = {
@@ -393,20 +407,32 @@ const struct scenario cc_scenarios[] = {
 	  "both: the virtual queue does not slow what is hinted",
 	  { INCAST(8, MIB), GIGABIT, .mark = true },
 	  incast },
-	{ "bystander", "who shares no bottleneck with an incast keeps his rate",
-	  { .hosts = 11, GIGABIT }, victim },
+	{ "bystander",
+	  "who shares no bottleneck with an incast keeps his rate",
+	  { .hosts = 11, GIGABIT },
+	  victim },
 	{ "latecomer", "a second sender gets its share", { .hosts = 3, GIGABIT }, latecomer },
-	{ "latecomer_marks", "the same without hints, with marks",
-	  { .hosts = 3, GIGABIT, .no_hints = true, .ce_bytes = 40000 }, latecomer },
-	{ "modest_sender", "what one does not use the others have",
-	  { .hosts = 3, GIGABIT }, modest_sender },
-	{ "lossy_route", "half of what takes one route is lost: paths are moved off it",
-	  { BULK(200), .spines = 4, .spine_step_ns = 1 }, lossy_route },
-	{ "marked_route", "one route is always marked",
-	  { BULK(200), .spines = 4, .spine_step_ns = 1 }, marked_route },
+	{ "latecomer_marks",
+	  "the same without hints, with marks",
+	  { .hosts = 3, GIGABIT, .no_hints = true, .ce_bytes = 40000 },
+	  latecomer },
+	{ "modest_sender",
+	  "what one does not use the others have",
+	  { .hosts = 3, GIGABIT },
+	  modest_sender },
+	{ "lossy_route",
+	  "half of what takes one route is lost: paths are moved off it",
+	  { BULK(200), .spines = 4, .spine_step_ns = 1 },
+	  lossy_route },
+	{ "marked_route",
+	  "one route is always marked",
+	  { BULK(200), .spines = 4, .spine_step_ns = 1 },
+	  marked_route },
 	{ "all_marked", "CE on every packet", { BULK(100) }, all_marked },
-	{ "slow_route", "one route is much longer",
-	  { BULK(200), .spines = 2, .spine_step_ns = 2 * MS }, slow_route },
+	{ "slow_route",
+	  "one route is much longer",
+	  { BULK(200), .spines = 2, .spine_step_ns = 2 * MS },
+	  slow_route },
 	{ "flapping", "a plane comes and goes", { GIGABIT, .planes = 4 }, flapping },
 	{ "lying_hints", "hints of zero, of nothing, of everything", { BULK(40) }, lying_hints },
 	{ NULL, NULL, { 0 }, NULL },
