@@ -21,7 +21,7 @@ DOCDIR   ?= $(PREFIX)/share/doc/mroce
 UNITDIR  ?= $(PREFIX)/lib/systemd/system
 BPFDIR   ?= $(PREFIX)/lib/mroce
 # mroced itself looks here whatever PREFIX is.
-CONFDIR  := /etc/mroce
+CONFDIR  ?= /etc/mroce
 SAN      ?=
 # SAN=1 builds with gcc's sanitizers, SAN=fuzz with clang's and libFuzzer, each in its own folder.
 ASAN_BUILD ?= build-asan

@@ -613,41 +613,60 @@ static void usage_line(FILE *out, char letter, const char *option, const char *a
 	}
 }
 
+/* " (range, default value)", as far as a setting has them. */
+static void usage_range(FILE *out, const struct setting *s)
+{
+	switch (s->kind) {
+	case KIND_NUMBER:
+		fprintf(out, " (%u to %u, default %u)", s->min, s->max, s->initial);
+		break;
+	case KIND_BOOL: fprintf(out, " (yes or no, default %s)", s->initial ? "yes" : "no"); break;
+	case KIND_TEXT:
+	case KIND_CC:
+	case KIND_PORT:
+	case KIND_SECRET:
+	case KIND_INTERFACES:
+		if (s->text_initial)
+			fprintf(out, " (default %s)", s->text_initial);
+	}
+}
+
+static void usage_option(FILE *out, const struct setting *s)
+{
+	if (!s->option)
+		return;
+	usage_line(out, s->letter, s->option, s->arg, s->text);
+	if (s->kind != KIND_BOOL)
+		usage_range(out, s);
+	fputc('\n', out);
+}
+
+static void usage_key(FILE *out, const struct setting *s)
+{
+	fprintf(out, "  [%s] %s: ", s->section, s->key);
+	if (s->option)
+		fprintf(out, "as --%s", s->option);
+	else
+		fputs(s->text, out);
+	usage_range(out, s);
+	fputc('\n', out);
+}
+
 void config_usage(FILE *out)
 {
 	fprintf(out, "Usage: mroced -i INTERFACE [-i INTERFACE]... [OPTION]...\n"
 		     "Carries mroce connections of this host's applications over the interfaces "
 		     "named.\n\n");
-	for (size_t i = 0; i < SETTINGS; i++) {
-		const struct setting *s = &settings[i];
-
-		if (!s->option)
-			continue;
-		usage_line(out, s->letter, s->option, s->arg, s->text);
-		if (s->kind == KIND_NUMBER)
-			fprintf(out, " (%u to %u, default %u)", s->min, s->max, s->initial);
-		if (s->text_initial)
-			fprintf(out, " (default %s)", s->text_initial);
-		fputc('\n', out);
-	}
+	for (size_t i = 0; i < SETTINGS; i++)
+		usage_option(out, &settings[i]);
 	for (size_t i = 0; i < ACTIONS; i++) {
 		usage_line(out, actions[i].value < OPTION_CHECK ? (char)actions[i].value : 0,
 			   actions[i].option, actions[i].arg, actions[i].text);
 		fputc('\n', out);
 	}
 	fprintf(out, "\nKeys of the configuration file:\n");
-	for (size_t i = 0; i < SETTINGS; i++) {
-		const struct setting *s = &settings[i];
-
-		fprintf(out, "  [%s] %s", s->section, s->key);
-		if (s->option)
-			fprintf(out, ": as --%s\n", s->option);
-		else if (s->kind == KIND_SECRET)
-			fprintf(out, ": %s\n", s->text);
-		else
-			fprintf(out, ": %s (%u to %u, default %u)\n", s->text, s->min, s->max,
-				s->initial);
-	}
+	for (size_t i = 0; i < SETTINGS; i++)
+		usage_key(out, &settings[i]);
 }
 
 static json_t *value_of(const struct config *c, const struct setting *s)

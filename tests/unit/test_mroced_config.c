@@ -194,6 +194,8 @@ START_TEST(config_show__tells_the_origin)
 	ck_assert_int_eq(read_text("[ports]\nudp_port = 5000\n# comment\ninterface = a\n"
 				   "interface = b\nudp_port = 5001\n[transport]\npaths = 2\n"),
 			 0);
+	config_free(&cfg);
+	config_init(&cfg);
 	ck_assert_int_eq(READ_OPTIONS(&action, "--paths", "4", "--no-nack", "-c", path), 0);
 	list = config_show(&cfg);
 	/* The line that counts: the last, but of a list the first. */
