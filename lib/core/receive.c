@@ -321,6 +321,7 @@ static void give_up_suspects(struct rxpath *rp, struct mroce_path_rx *rx, __u64 
 		if (!bitmap_test(rp->suspect, psn) || !bitmap_test(now_suspect, psn))
 			continue;
 		track_miss(rx, psn);
+		count(rp->conn->e, MROCE_COUNT_LOST_INSIDE);
 		now_suspect[bitmap_word(psn)] &= ~bitmap_bit(psn);
 		any = true;
 	}
