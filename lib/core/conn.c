@@ -58,7 +58,7 @@ static int reclaim_slot(struct engine *e)
 
 struct conn *conn_new(struct engine *e, void *owner, uint32_t service)
 {
-	uint32_t timers = (e->nconns + 1) * (MROCE_MAX_PATHS + 3);
+	uint32_t timers = (e->nconns + 1) * (e->cfg.paths + 3);
 	int slot = free_slot(e);
 	struct conn *c;
 
@@ -168,6 +168,7 @@ void conn_release(struct conn *c)
 		stream_free(s);
 	}
 	conn_unready(c);
+	conn_fed(c);
 	for (uint32_t i = 0; c->paths && i < c->npaths; i++)
 		path_free(&c->paths[i]);
 	timer_clear(&e->timers, &c->life);
@@ -177,6 +178,7 @@ void conn_release(struct conn *c)
 	e->nconns--;
 	free(c->paths);
 	free(c->rxpaths);
+	free(c->peer_ports);
 	free(c);
 }
 
@@ -194,6 +196,21 @@ void conn_unready(struct conn *c)
 		return;
 	c->is_ready = false;
 	TAILQ_REMOVE(&c->e->ready, c, ready);
+}
+
+void conn_starves(struct conn *c)
+{
+	c->e->starved_at = c->e->now;
+	if (!c->is_starved)
+		TAILQ_INSERT_TAIL(&c->e->starved, c, starved);
+	c->is_starved = true;
+}
+
+void conn_fed(struct conn *c)
+{
+	if (c->is_starved)
+		TAILQ_REMOVE(&c->e->starved, c, starved);
+	c->is_starved = false;
 }
 
 /* ---- paths ---- */

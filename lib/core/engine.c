@@ -107,6 +107,7 @@ struct engine *engine_new(const struct engine_config *cfg, const struct engine_o
 	rng_init(&e->rng, cfg->seed, cfg->seed_more);
 	auth_init(e);
 	TAILQ_INIT(&e->ready);
+	TAILQ_INIT(&e->starved);
 	TAILQ_INIT(&e->ack_due);
 	LIST_INIT(&e->listeners);
 	pools_init(e);
@@ -296,12 +297,22 @@ static uint32_t conn_transmit(struct conn *c, uint32_t quota)
 	return n;
 }
 
+/* No port has room: nobody needs to be asked what he would send. */
+static bool all_blocked(const struct engine *e)
+{
+	for (uint32_t i = 0; e->blocked && i < e->nports; i++) {
+		if (e->ports[i]->up && !(e->blocked & 1u << i))
+			return false;
+	}
+	return e->blocked;
+}
+
 static uint32_t transmit(struct engine *e, uint32_t budget)
 {
 	uint32_t sent = 0;
 	struct conn *c, *idle_from = NULL;
 
-	while (sent < budget && (c = TAILQ_FIRST(&e->ready))) {
+	while (sent < budget && !all_blocked(e) && (c = TAILQ_FIRST(&e->ready))) {
 		uint32_t left = budget - sent;
 		uint32_t n = conn_transmit(c, left < TURN ? left : TURN);
 
@@ -340,12 +351,15 @@ static void note_blocked(struct engine *e, bool progress)
 /* Connections that found no record free try again. */
 static void feed_the_starved(struct engine *e)
 {
+	struct conn *c;
+
 	if (!e->starved_at || e->now < e->starved_at + STARVED_WAIT)
 		return;
 	e->starved_at = 0;
-	for (uint32_t i = 0; i < e->cfg.max_conns; i++) {
-		if (e->conns[i] && letter_waiting(e->conns[i]))
-			conn_ready(e->conns[i]);
+	while ((c = TAILQ_FIRST(&e->starved))) {
+		conn_fed(c);
+		if (letter_waiting(c))
+			conn_ready(c);
 	}
 }
 
@@ -361,7 +375,8 @@ uint32_t engine_run(struct engine *e, uint64_t now, uint32_t budget)
 	engine_reserve(e);
 	feed_the_starved(e);
 	receive_send_acks(e);
-	while (left-- && (t = timer_due(&e->timers, now)))
+	/* Timers of a crowd may want to send far more than a turn's packets: the rest is due at once. */
+	while (left-- && e->sent - before < 2 * budget && (t = timer_due(&e->timers, now)))
 		timer_fire(t);
 	transmit(e, budget);
 	note_blocked(e, e->sent != before);

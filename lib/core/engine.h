@@ -202,6 +202,7 @@ struct conn_stats {
 	uint64_t repairs, spurious, dup_letters;
 	uint32_t queued_requests; /* posted and not completed */
 	uint64_t last_heard_ns;	  /* age */
+	uint32_t memory; /* bytes that it holds now, its share of the maps included */
 };
 
 struct stream_stats {

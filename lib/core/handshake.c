@@ -6,6 +6,7 @@
  */
 #include <arpa/inet.h>
 #include <endian.h>
+#include <stdlib.h>
 #include <syslog.h>
 #include "core/internal.h"
 #include "mroce/track.h"
@@ -275,7 +276,10 @@ static int learn_peer(struct conn *c, const struct hello *h)
 	c->peer_streams = h->streams;
 	c->peer_npaths = h->paths;
 	c->peer_nports = h->ports;
-	memcpy(c->peer_ports, h->port, sizeof(c->peer_ports));
+	c->peer_ports = calloc(h->ports, sizeof(*c->peer_ports));
+	if (!c->peer_ports)
+		return -ENOMEM;
+	memcpy(c->peer_ports, h->port, h->ports * sizeof(*c->peer_ports));
 	c->chunk = (h->chunk < chunk ? h->chunk : chunk) & ~7u;
 	if (c->chunk < CHUNK_MIN)
 		return -EMSGSIZE;

@@ -252,7 +252,8 @@ struct path {
 	uint16_t epoch;
 	uint8_t index, remote_port;
 	bool dead;
-	uint64_t tx_packets, tx_bytes, repairs, spurious, rtos, ptos, acks, nacks, ce_bytes, deaths;
+	uint64_t tx_packets, tx_bytes, ce_bytes;
+	uint32_t repairs, spurious, rtos, ptos, acks, nacks, deaths;
 };
 
 /* What is known of the peer's path of the same number. */
@@ -268,7 +269,7 @@ struct rxpath {
 	uint16_t epoch;
 	/* sweep */
 	__u64 suspect[MROCE_WINDOW_WORDS];
-	uint32_t suspect_base, suspect_top;
+	uint32_t suspect_top;
 	uint64_t suspect_at, suspect_drained;
 	uint32_t swept_late, swept_gaps;
 	uint64_t tolerance_until;
@@ -312,7 +313,7 @@ struct conn {
 	bool is_listed, half_open;
 	bool is_proven;	  /* the peer has returned a cookie */
 	bool key_refused; /* an answer came that our key did not sign */
-	struct mroce_wire_port peer_ports[MROCE_MAX_PORTS];
+	struct mroce_wire_port *peer_ports; /* peer_nports */
 	uint8_t peer_nports;
 	uint32_t peer_first_psn, peer_streams;
 	struct port *setup_port;
@@ -322,16 +323,15 @@ struct conn {
 	struct rxpath *rxpaths; /* peer_npaths */
 	uint32_t spray_at, keepalive_at;
 	uint64_t last_heard, last_sent, last_placed;
-	uint64_t unplaced_since; /* the peer has seen, but not placed, everything since; 0: no */
 	/* letters */
 	struct letter_queue control, repairs;
 	struct letter *cut; /* taken from a stream, found no path yet */
-	struct letter *close_letter;
 	struct stream_list streams, active;
 	uint32_t nstreams;
 	struct stream *last_stream;
 	TAILQ_ENTRY(conn) ready; /* in engine->ready, if is_ready */
-	bool is_ready;
+	TAILQ_ENTRY(conn) starved; /* in engine->starved, if is_starved */
+	bool is_ready, is_starved;
 	struct timer life, sweep, stall;
 	uint64_t rx_active_at;
 	uint64_t tx_bytes, rx_bytes, tx_msgs, rx_msgs, repaired, spurious, dup_letters;
@@ -402,7 +402,7 @@ struct engine {
 	uint32_t letters_total, letters_used;
 	struct letter_queue free_letters;
 	struct pool txmsg_pool, rxmsg_pool, recv_pool, stream_pool, words_pool, slots_pool;
-	struct conn_list ready;
+	struct conn_list ready, starved;
 	struct rxpath_list ack_due;
 	uint32_t blocked; /* bit per port: no room in this run */
 	uint64_t blocked_since, blocked_until;
@@ -450,6 +450,9 @@ void conn_close_acked(struct conn *c);
 void conn_established(struct conn *c);
 void conn_ready(struct conn *c);
 void conn_unready(struct conn *c);
+/* It found no record free, and is to try again soon. */
+void conn_starves(struct conn *c);
+void conn_fed(struct conn *c);
 /* The connection is over: everything posted completes with `status`, then ENDED. */
 void conn_end(struct conn *c, enum mroce_status status);
 /* The peer broke the protocol. */

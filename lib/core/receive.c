@@ -11,7 +11,7 @@
 #define FRESH_MAX 64
 #define SWEEP_EVERY (5 * MSEC)
 #define SUSPECT_AGE (2 * MSEC)
-#define ACTIVE_FOR (100 * MSEC)
+#define ACTIVE_FOR (3 * SWEEP_EVERY)
 /* Reordering that the tracker is to allow on a path that shows it, and for how long. */
 #define TOLERANCE 3
 #define TOLERANCE_LIFE (1 * SEC)

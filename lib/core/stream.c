@@ -227,7 +227,7 @@ struct letter *stream_cut(struct conn *c)
 		}
 		l = cut_either(s);
 		if (!l) { /* no record free for it, but perhaps for another; again soon */
-			c->e->starved_at = c->e->now;
+			conn_starves(c);
 			stuck = stuck ? stuck : s;
 			next_turn(s);
 			continue;

@@ -34,7 +34,7 @@
 
 #define MAX_HOSTS 64
 #define MAX_SPINES 8
-#define MAX_PAIRS 256
+#define MAX_PAIRS 1280
 #define MAX_RINGS 5 /* four receive queues and the UDP socket */
 #define SOCKET_RING 4
 #define GUARD 64
@@ -498,7 +498,7 @@ void world_wait(struct sim *s, uint64_t ns);
 bool world_wait_for(struct sim *s, uint64_t ns, bool (*done)(struct sim *s), const char *what);
 
 extern const struct scenario traffic_scenarios[], life_scenarios[], fault_scenarios[],
-	hostile_scenarios[], speed_scenarios[], self_scenarios[];
+	hostile_scenarios[], speed_scenarios[], scale_scenarios[], self_scenarios[];
 void random_config(uint64_t seed, struct sim_config *cfg);
 void random_run(struct sim *s);
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The whole engine, two of them in memory: every operation, over good and bad networks. */
 #include <errno.h>
+#include <malloc.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include "pair.h"
 #include "unit.h"
@@ -686,7 +688,7 @@ START_TEST(life__close_flushes_and_tells)
 	w.p->fate_arg = (void *)30;
 	pair_post(w.p, 1, MROCE_WR_RECV, 1, 7, w.key[1], w.mem[1], 1000, NULL, 0, 0);
 	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 1, w.key[0], w.mem[0], w.size, w.mem[1], w.key[1], 0);
-	pair_run(w.p, 1000000, NULL);
+	pair_run(w.p, 150000, NULL);
 	engine_conn_close(w.p->side[0].conn, MROCE_CLOSE_NORMAL, w.p->now);
 	ck_assert_uint_eq(w.p->side[0].ndone, 1);
 	check_status(&w, 0, 0, 1, MROCE_E_FLUSHED);
@@ -904,6 +906,44 @@ START_TEST(records__scarce)
 }
 END_TEST
 
+/* What 1,000 connections take, as the allocator counts it, and their share of the maps. */
+START_TEST(conn__memory)
+{
+	const uint32_t n = 1000, maps = 8 * sizeof(struct mroce_path_rx) + sizeof(struct mroce_conn_entry);
+	struct world w = world_new(NULL, 1, 600000);
+	struct conn_stats st;
+	struct mallinfo2 before, after;
+	struct conn *c;
+	uint32_t idle, up;
+
+	engine_conn_stats(w.p->side[0].conn, w.p->now, &st);
+	pair_run(w.p, 100000000ull, NULL);
+	before = mallinfo2();
+	engine_unlisten(w.p->side[1].engine, 7);
+	ck_assert_int_eq(engine_listen(w.p->side[1].engine, 7, NULL, 2 * n), 0);
+	up = (uint32_t)w.p->side[1].n_accepted;
+	for (uint32_t i = 0; i < n; i++)
+		ck_assert_int_eq(engine_connect(w.p->side[0].engine, &w.p->side[1].ports[0].addr, 7, NULL,
+						NULL, w.p->now, &c),
+				 0);
+	for (uint32_t i = 0; i < 100 && (uint32_t)w.p->side[1].n_accepted < up + n; i++)
+		pair_run(w.p, 100000000ull, NULL);
+	ck_assert_int_eq(w.p->side[1].n_accepted, (int)(up + n));
+	after = mallinfo2();
+	idle = (uint32_t)((after.uordblks - before.uordblks) / (2 * n)) + maps;
+	printf("# idle: %u bytes a connection by the allocator, %u as shown\n", idle, st.memory);
+	ck_assert_uint_le(idle, 8192);
+	ck_assert_uint_le(st.memory, 8192);
+	pair_post(w.p, 0, MROCE_WR_WRITE, 0, 1, w.key[0], w.mem[0], w.size, w.mem[1], w.key[1], 0);
+	pair_run(w.p, 30000, NULL);
+	engine_conn_stats(w.p->side[0].conn, w.p->now, &st);
+	printf("# active, a write of 600000 bytes under way: %u bytes\n", st.memory);
+	ck_assert_uint_le(st.memory, 128 * 1024);
+	pair_wait(w.p, 0, 1);
+	world_free(&w);
+}
+END_TEST
+
 static Suite *engine_suite(void)
 {
 	Suite *s = suite_create("engine");
@@ -943,6 +983,7 @@ static Suite *engine_suite(void)
 	tcase_add_test(t, life__idle_stays_connected);
 	tcase_add_loop_test(t, life__refused, 0, 2);
 	tcase_add_test(t, life__many_connections);
+	tcase_add_test(t, conn__memory);
 	tcase_add_test(t, stall__is_reported);
 	suite_add_tcase(s, t);
 	return s;
