@@ -107,7 +107,12 @@ void link_connect_failed(const struct mroce *m, int err, const char *host, uint3
 		     host);
 		return;
 	}
-	fail("%s: %s", host, detail && *detail ? detail : strerror(-err));
+	if (!detail || !*detail)
+		detail = strerror(-err);
+	if (strncmp(detail, host, strlen(host)))
+		fail("%s: %s", host, detail);
+	else
+		fail("%s", detail);
 }
 
 int link_connect(struct mroce *m, const char *host, uint32_t service, int timeout_ms,

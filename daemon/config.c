@@ -351,6 +351,8 @@ static int on_line(void *user, const char *section, const char *key, const char 
 	char where[512];
 	struct place p = { r->error, r->size, where };
 
+	if (r->err)
+		return 0; /* the first error is the one to tell */
 	if (!s) {
 		r->err = unknown_key(r, section, key);
 		return 0;

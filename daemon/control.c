@@ -177,10 +177,10 @@ static int make_inplace(struct client *c, int fd, struct region_params *p, struc
 		return -EOPNOTSUPP;
 	}
 	if (!c->process)
-		err = process_open(c->pid, &c->process);
+		err = process_open(c->pid, c->process_watch.fd, c->uid, &c->process);
 	if (err) {
-		*why = "mroced may not reach the memory of the process (CAP_SYS_PTRACE); use "
-		       "mroce_alloc()";
+		*why = "mroced may not reach the memory of the process (it has changed its user or is "
+		       "not dumpable, or mroced lacks CAP_SYS_PTRACE); use mroce_alloc()";
 		return err;
 	}
 	return region_inplace(c->process, p, &r->inplace);

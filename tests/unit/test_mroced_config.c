@@ -95,6 +95,9 @@ static const struct {
 	{ "[ports]\ninterface = a b c d e f g h i\n", { ":2:", "'i'", "8" } },
 	{ "[ports]\ninterface = eth0@\n", { ":2:", "ADDRESS" } },
 	{ "udp_port = 5000\n", { ":1:", "udp_port", "section" } },
+	/* The first of several, whatever follows. */
+	{ "[ports]\nudp_prot = 1\nudp_port = 5000\n", { ":2:", "udp_prot" } },
+	{ "[ports]\nudp_prot = 1\nudp_port = 0\n[prots]\nx = 1\n", { ":2:", "udp_prot" } },
 };
 
 START_TEST(config_read_file__bad)
