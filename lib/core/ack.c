@@ -225,6 +225,7 @@ static void revive(struct path *p)
 	char peer[IPTEXT_MAX];
 
 	p->dead = false;
+	mtu_begin(p);
 	engine_log(p->conn->e, LOG_NOTICE, "conn %08x: path %u to %s through %s is back",
 		   p->conn->id, p->index, ip_text(&p->flow.remote, peer), p->port->name);
 }

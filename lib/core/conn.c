@@ -58,7 +58,7 @@ static int reclaim_slot(struct engine *e)
 
 struct conn *conn_new(struct engine *e, void *owner, uint32_t service)
 {
-	uint32_t timers = (e->nconns + 1) * (e->cfg.paths + 3);
+	uint32_t timers = (e->nconns + 1) * (e->cfg.paths + 4);
 	int slot = free_slot(e);
 	struct conn *c;
 
@@ -80,6 +80,7 @@ struct conn *conn_new(struct engine *e, void *owner, uint32_t service)
 	c->life.kind = TIMER_LIFE;
 	c->sweep.kind = TIMER_SWEEP;
 	c->stall.kind = TIMER_STALL;
+	c->mtu.kind = TIMER_MTU;
 	c->last_heard = e->now;
 	STAILQ_INIT(&c->control);
 	STAILQ_INIT(&c->repairs);
@@ -174,6 +175,7 @@ void conn_release(struct conn *c)
 	timer_clear(&e->timers, &c->life);
 	timer_clear(&e->timers, &c->sweep);
 	timer_clear(&e->timers, &c->stall);
+	timer_clear(&e->timers, &c->mtu);
 	e->conns[c->slot] = NULL;
 	e->nconns--;
 	free(c->paths);
@@ -325,6 +327,7 @@ void conn_established(struct conn *c)
 	c->last_heard = c->last_placed = c->e->now;
 	timer_set(&c->e->timers, &c->life, c->e->now + c->e->cfg.keepalive_ns);
 	greet_paths(c);
+	mtu_begin_all(c);
 	if (letter_waiting(c))
 		conn_ready(c);
 }
@@ -373,6 +376,7 @@ static void quiet_paths(struct conn *c)
 {
 	for (uint32_t i = 0; c->paths && i < c->npaths; i++)
 		timer_clear(&c->e->timers, &c->paths[i].timer);
+	timer_clear(&c->e->timers, &c->mtu);
 }
 
 /* It is over for the engine; the caller may still hold it. */
@@ -537,6 +541,7 @@ static void open_timer(struct conn *c)
 	}
 	if (c->e->now >= due) {
 		send_keepalive(c);
+		mtu_look_again(c);
 		conn_check_silence(c);
 		if (c->state != CONN_OPEN)
 			return;

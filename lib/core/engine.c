@@ -176,20 +176,17 @@ void engine_reserve(struct engine *e)
 	pool_reserve(&e->slots_pool, RESERVE_STREAMS);
 }
 
-/* Bytes of payload per chunk that every port can carry. */
+/* Bytes of payload per chunk that the largest port can carry: mtu.c sees to the others. */
 uint32_t engine_chunk(const struct engine *e)
 {
-	uint32_t chunk = e->cfg.chunk_max ? e->cfg.chunk_max : UINT16_MAX;
+	uint32_t chunk = e->cfg.chunk_max ? e->cfg.chunk_max : UINT16_MAX, most = 0;
 
-	for (uint32_t i = 0; i < e->nports; i++) {
-		uint32_t max = e->ports[i]->payload_max;
-		uint32_t head = MROCE_HDR_LEN + sizeof(struct mroce_data);
-
-		max = max > head ? max - head : 0;
-		if (max < chunk)
-			chunk = max;
-	}
-	return chunk & ~7u;
+	for (uint32_t i = 0; i < e->nports; i++)
+		most = e->ports[i]->payload_max > most ? e->ports[i]->payload_max : most;
+	most = mtu_chunk(most);
+	if (chunk > most)
+		return most;
+	return chunk < 24 ? chunk & ~7u : chunk - chunk % 24;
 }
 
 int engine_port_add(struct engine *e, struct port *port)
@@ -241,6 +238,7 @@ static void timer_fire(struct timer *t)
 	case TIMER_LIFE: conn_life_timer(container_of(t, struct conn, life)); break;
 	case TIMER_SWEEP: receive_sweep(container_of(t, struct conn, sweep)); break;
 	case TIMER_STALL: conn_stall_timer(container_of(t, struct conn, stall)); break;
+	case TIMER_MTU: mtu_timer(container_of(t, struct conn, mtu)); break;
 	case TIMER_PATH: path_timer(container_of(t, struct path, timer)); break;
 	}
 }
@@ -266,6 +264,21 @@ static uint8_t letter_flags(const struct conn *c, const struct letter *l)
 	return flags;
 }
 
+/* Puts a letter back that found no path. True: it was too large for all, and is now several small ones. */
+static bool cut_anew(struct conn *c, struct letter *l)
+{
+	uint32_t pieces = mtu_pieces(c, l);
+	struct txmsg *m = l->msg;
+
+	letter_put_back(c, l);
+	if (!pieces)
+		return false;
+	if (txmsg_recut(m, pieces))
+		return true;
+	conn_starves(c);
+	return false;
+}
+
 static uint32_t conn_transmit(struct conn *c, uint32_t quota)
 {
 	uint32_t n = 0;
@@ -279,17 +292,23 @@ static uint32_t conn_transmit(struct conn *c, uint32_t quota)
 			conn_unready(c);
 			break;
 		}
+		c->sending = MROCE_HDR_LEN + letter_len(l);
 		p = spray_pick(c, l->losses > 1 ? l->lost_on : -1);
 		if (!p) {
-			letter_put_back(c, l);
+			if (cut_anew(c, l))
+				continue;
 			if (!waits_for_port(c))
 				conn_unready(c);
 			break;
 		}
+		l->sent_on = p->index;
 		err = path_send(p, l, letter_flags(c, l));
 		if (err == -EAGAIN) {
-			c->e->blocked |= 1u << p->port->index;
 			letter_put_back(c, l);
+			if (p->port->ops->reachable(p->port, &p->flow.remote))
+				c->e->blocked |= 1u << p->port->index;
+			else
+				path_die(p, "there is no route any more");
 		} else if (!err) {
 			n++;
 		}

@@ -191,6 +191,7 @@ struct path_stats {
 	uint32_t next, una, in_flight, cwnd;
 	uint64_t srtt_ns, rttvar_ns, min_rtt_ns;
 	uint64_t tx_packets, tx_bytes, repairs, spurious, rtos, ptos, acks, nacks, ce_bytes, deaths;
+	uint32_t payload, mtu; /* that pass: of UDP, of IP */
 	/* what we receive from the peer's path of the same number */
 	uint32_t rx_packets, rx_late, rx_duplicate, rx_gaps, rx_ahead, rx_missed, reorder_tolerance;
 };
@@ -202,6 +203,7 @@ struct conn_stats {
 	uint64_t repairs, spurious, dup_letters;
 	uint32_t queued_requests; /* posted and not completed */
 	uint64_t last_heard_ns;	  /* age */
+	uint32_t chunk;	 /* of new messages */
 	uint32_t memory; /* bytes that it holds now, its share of the maps included */
 };
 

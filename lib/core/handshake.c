@@ -13,7 +13,7 @@
 
 #define RETRY_FIRST (20 * MSEC)
 #define RETRY_MAX (200 * MSEC)
-#define CHUNK_MIN 64
+#define CHUNK_MIN 48
 #define HELLO_LEN (MROCE_HDR_LEN + (uint32_t)sizeof(struct mroce_hello))
 /* Cookies that an initiator takes for one attempt: one per port and change of the peer's key. */
 #define COOKIES_MAX 32
@@ -27,16 +27,19 @@ struct hello {
 	struct mroce_wire_port port[MROCE_MAX_PORTS];
 };
 
+void handshake_port(const struct port *port, struct mroce_wire_port *w)
+{
+	memcpy(w->addr, port->addr.a, sizeof(w->addr));
+	w->mtu = htons(port->mtu);
+	w->serial = htons(port->serial);
+	w->speed = htonl(port->speed);
+}
+
 static void fill_ports(const struct engine *e, struct mroce_hello *h)
 {
 	h->ports = (uint8_t)e->nports;
-	for (uint32_t i = 0; i < e->nports; i++) {
-		const struct port *port = e->ports[i];
-
-		memcpy(h->port[i].addr, port->addr.a, sizeof(h->port[i].addr));
-		h->port[i].mtu = htons(port->mtu);
-		h->port[i].speed = htonl(port->speed);
-	}
+	for (uint32_t i = 0; i < e->nports; i++)
+		handshake_port(e->ports[i], &h->port[i]);
 }
 
 static void fill_conn(const struct conn *c, struct mroce_hello *h)
@@ -280,9 +283,11 @@ static int learn_peer(struct conn *c, const struct hello *h)
 	if (!c->peer_ports)
 		return -ENOMEM;
 	memcpy(c->peer_ports, h->port, h->ports * sizeof(*c->peer_ports));
-	c->chunk = (h->chunk < chunk ? h->chunk : chunk) & ~7u;
-	if (c->chunk < CHUNK_MIN)
+	chunk = h->chunk < chunk ? h->chunk : chunk;
+	c->chunk_max = chunk - chunk % 24;
+	if (c->chunk_max < CHUNK_MIN)
 		return -EMSGSIZE;
+	c->chunk = c->chunk_max < mtu_chunk(MTU_SAFE) ? c->chunk_max : mtu_chunk(MTU_SAFE);
 	return conn_open_paths(c);
 }
 

@@ -35,6 +35,13 @@ static inline uint64_t max_u64(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
+static inline bool ip_is_mapped(const struct ip *ip)
+{
+	static const uint8_t prefix[12] = { [10] = 0xff, [11] = 0xff };
+
+	return memcmp(ip->a, prefix, sizeof(prefix)) == 0;
+}
+
 /* ---- hash chains ---- */
 
 struct hnode {
@@ -106,6 +113,7 @@ struct letter {
 	uint8_t type;		   /* enum mroce_type */
 	uint8_t losses;
 	uint8_t lost_on; /* path of the last loss */
+	uint8_t sent_on; /* path it was sent on last */
 	uint8_t code;	 /* ERROR, CLOSE; PORT_STATUS: up */
 	uint32_t number; /* ERROR: message; PORT_STATUS: port */
 	uint32_t id;	 /* ERROR: stream */
@@ -249,6 +257,13 @@ struct path {
 	/* reordering */
 	uint32_t tolerance;
 	uint64_t tolerance_until;
+	/* how large packets may be: mtu.c */
+	uint64_t probe_sent, mtu_at;
+	uint16_t limit;	     /* UDP payload that passes */
+	uint16_t probe_size; /* being asked for; 0: nothing */
+	uint16_t mtu_told;   /* the limit that the log has */
+	uint8_t probe_tries, probe_mute;
+	uint8_t big_lost; /* large letters lost in a row */
 	uint16_t epoch;
 	uint8_t index, remote_port;
 	bool dead;
@@ -317,7 +332,11 @@ struct conn {
 	uint8_t peer_nports;
 	uint32_t peer_first_psn, peer_streams;
 	struct port *setup_port;
-	uint32_t chunk;
+	uint32_t chunk;	    /* of new messages: what passes on all paths */
+	uint32_t chunk_max; /* what both sides take */
+	bool chunk_known;   /* some path has answered, or has been waited for long enough */
+	uint64_t mtu_hold;
+	uint32_t sending; /* bytes of the packet that looks for a path */
 	/* paths */
 	struct path *paths;	/* npaths */
 	struct rxpath *rxpaths; /* peer_npaths */
@@ -332,7 +351,7 @@ struct conn {
 	TAILQ_ENTRY(conn) ready; /* in engine->ready, if is_ready */
 	TAILQ_ENTRY(conn) starved; /* in engine->starved, if is_starved */
 	bool is_ready, is_starved;
-	struct timer life, sweep, stall;
+	struct timer life, sweep, stall, mtu;
 	uint64_t rx_active_at;
 	uint64_t tx_bytes, rx_bytes, tx_msgs, rx_msgs, repaired, spurious, dup_letters;
 	uint32_t queued;
@@ -341,7 +360,7 @@ struct conn {
 
 TAILQ_HEAD(conn_list, conn);
 
-enum timer_kind { TIMER_LIFE, TIMER_SWEEP, TIMER_STALL, TIMER_PATH };
+enum timer_kind { TIMER_LIFE, TIMER_SWEEP, TIMER_STALL, TIMER_PATH, TIMER_MTU };
 
 struct listener {
 	LIST_ENTRY(listener) link;
@@ -375,6 +394,19 @@ struct grudge {
 
 #define GRUDGES 64
 
+/* A size of packets that has passed from a port to an address. */
+struct proof {
+	struct ip remote;
+	uint64_t at;
+	uint16_t size;
+	uint8_t port;
+};
+
+#define PROOFS 256
+
+/* Payload of a packet of 1280 bytes over IPv6: the least that is sure to pass. */
+#define MTU_SAFE 1232u
+
 struct auth {
 	uint8_t cookie_key[2][32]; /* now, and before */
 	uint64_t cookie_since;	   /* when the first came into use */
@@ -396,6 +428,7 @@ struct engine {
 	struct listener_list listeners;
 	struct hash regions, streams, rxmsgs, setups, services;
 	struct auth auth;
+	struct proof proofs[PROOFS];
 	uint32_t half_open; /* set-ups answered and not confirmed */
 	uint32_t nregions;
 	struct letter *letters;
@@ -463,6 +496,17 @@ void conn_life_timer(struct conn *c);
 void conn_check_silence(struct conn *c);
 void conn_drop_letters(struct conn *c);
 
+/* mtu.c */
+uint32_t mtu_chunk(uint32_t payload);
+void mtu_begin(struct path *p);
+void mtu_begin_all(struct conn *c);
+void mtu_changed(struct path *p);
+void mtu_reply(struct conn *c, const struct packet *pk);
+void mtu_lost(struct path *p, uint32_t len);
+void mtu_look_again(struct conn *c);
+void mtu_timer(struct conn *c);
+uint32_t mtu_pieces(const struct conn *c, const struct letter *l);
+
 /* stall.c */
 void conn_watch(struct conn *c);
 void conn_stall_timer(struct conn *c);
@@ -491,6 +535,7 @@ uint32_t auth_hash(const struct engine *e, uint64_t nonce);
 bool handshake_letter(struct conn *c);
 /* The set-up is over, one way or the other. */
 void handshake_left(struct conn *c);
+void handshake_port(const struct port *port, struct mroce_wire_port *w);
 void handshake_rx(struct engine *e, struct port *port, const struct packet *p,
 		  const struct rx_info *info);
 void handshake_start(struct conn *c);
@@ -508,6 +553,7 @@ bool path_poll(struct path *p);
 void path_arm(struct path *p);
 /* Gives up everything outstanding; letters become repairs if `repair`, else are dropped. */
 void path_give_up(struct path *p, bool repair);
+/* why: for the log; NULL: the caller says it for many. */
 void path_die(struct path *p, const char *why);
 void path_probe_soon(struct path *p);
 void path_clear(struct path *p, uint32_t psn);
@@ -529,7 +575,7 @@ struct letter *letter_next(struct conn *c);
 void letter_put_back(struct conn *c, struct letter *l);
 bool letter_waiting(const struct conn *c);
 uint32_t letter_len(const struct letter *l);
-int letter_build(struct letter *l, void *body);
+int letter_build(const struct conn *c, struct letter *l, void *body);
 void letter_acked(struct conn *c, struct letter *l);
 void letter_lost(struct conn *c, struct letter *l, uint8_t path, bool path_is_dead);
 void letter_control(struct conn *c, struct letter *l);
@@ -543,6 +589,10 @@ static inline uint32_t letter_index(const struct engine *e, const struct letter 
 int txmsg_post(struct stream *s, const struct work_request *wr);
 void txmsg_finish(struct txmsg *m, uint8_t status);
 void txmsg_acked(struct txmsg *m, uint32_t chunk);
+/* Cuts what is not acknowledged anew, each chunk into so many. False: no record free for that. */
+bool txmsg_recut(struct txmsg *m, uint32_t pieces);
+/* Fixes chunk size and number when it begins. False: no record free. */
+bool txmsg_cut(struct txmsg *m);
 /* The peer told that it failed. */
 void txmsg_error_rx(struct conn *c, uint32_t stream, uint32_t msg, uint8_t code);
 /* Own memory failed: stop, tell the peer. */

@@ -237,7 +237,7 @@ int path_send(struct path *p, struct letter *l, uint8_t flags)
 	buf = p->port->ops->tx_begin(p->port, &p->flow, MROCE_HDR_LEN + len);
 	if (!buf)
 		return -EAGAIN;
-	err = letter_build(l, buf + MROCE_HDR_LEN);
+	err = letter_build(c, l, buf + MROCE_HDR_LEN);
 	if (err) {
 		send_poll_instead(p, buf, len);
 		letter_failed(c, l, err);
@@ -355,9 +355,10 @@ void path_die(struct path *p, const char *why)
 	struct conn *c = p->conn;
 	char peer[IPTEXT_MAX];
 
-	engine_log(c->e, LOG_NOTICE,
-		   "conn %08x: path %u to %s through %s left: %s (PSN %u to %u open)", c->id,
-		   p->index, ip_text(&p->flow.remote, peer), p->port->name, why, p->una, p->next);
+	if (why)
+		engine_log(c->e, LOG_NOTICE,
+			   "conn %08x: path %u to %s through %s left: %s (PSN %u to %u open)", c->id,
+			   p->index, ip_text(&p->flow.remote, peer), p->port->name, why, p->una, p->next);
 	p->dead = true;
 	p->deaths++;
 	path_give_up(p, true);

@@ -58,6 +58,7 @@ void engine_conn_stats(const struct conn *c, uint64_t now, struct conn_stats *ou
 		.spurious = c->spurious,
 		.dup_letters = c->dup_letters,
 		.queued_requests = c->queued,
+		.chunk = c->chunk,
 		.memory = c->paths ? conn_memory(c) : 0,
 		.last_heard_ns = now > c->last_heard ? now - c->last_heard : 0,
 	};
@@ -109,6 +110,8 @@ int engine_path_stats(const struct conn *c, uint32_t index, struct path_stats *o
 		.nacks = p->nacks,
 		.ce_bytes = p->ce_bytes,
 		.deaths = p->deaths,
+		.payload = p->limit,
+		.mtu = p->limit + (ip_is_mapped(&p->flow.remote) ? 28u : 48u),
 		.reorder_tolerance = p->tolerance,
 	};
 	fill_rx(c, index, out);
