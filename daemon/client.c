@@ -31,6 +31,12 @@ static void on_socket(struct watch *w, uint32_t events)
 		return;
 	if (events & EPOLLOUT)
 		client_send_queued(c);
+	/* Nothing is read from it while answers wait: these events would come again and again. */
+	if (!STAILQ_EMPTY(&c->outgoing)) {
+		if (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP))
+			client_break(c, "it has hung up without reading its answers");
+		return;
+	}
 	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP))
 		control_serve(c, MESSAGES_PER_TURN);
 }

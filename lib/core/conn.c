@@ -435,6 +435,16 @@ static bool queue_close(struct conn *c, enum mroce_close_code code)
 	return true;
 }
 
+/* Ended by us; the peer is told why, the application how. */
+static void end_telling(struct conn *c, enum mroce_status status, enum mroce_close_code code)
+{
+	flush_requests(c, status);
+	if (!queue_close(c, code))
+		conn_finish(c, false);
+	backlog_leave(c);
+	c->e->ops->event(c->e->ctx, c, CONN_EVENT_ENDED, status);
+}
+
 void conn_protocol_error(struct conn *c, const char *what)
 {
 	char peer[IPTEXT_MAX];
@@ -443,11 +453,7 @@ void conn_protocol_error(struct conn *c, const char *what)
 		return;
 	engine_log(c->e, LOG_ERR, "conn %08x: %s broke the protocol: %s; connection closed", c->id,
 		   ip_text(&c->peer, peer), what);
-	flush_requests(c, MROCE_E_PROTOCOL);
-	if (!queue_close(c, MROCE_CLOSE_PROTOCOL))
-		conn_finish(c, false);
-	backlog_leave(c);
-	c->e->ops->event(c->e->ctx, c, CONN_EVENT_ENDED, MROCE_E_PROTOCOL);
+	end_telling(c, MROCE_E_PROTOCOL, MROCE_CLOSE_PROTOCOL);
 }
 
 void engine_conn_close(struct conn *c, enum mroce_close_code code, uint64_t now)
@@ -523,12 +529,14 @@ void conn_doom(struct conn *c, enum doom why)
 
 static void meet_doom(struct conn *c)
 {
-	if (c->doomed == DOOM_UNTOLD) {
-		conn_protocol_error(c, "more failing messages than can be reported");
-		return;
+	switch ((enum doom)c->doomed) {
+	case DOOM_NONE: break;
+	case DOOM_UNTOLD: conn_protocol_error(c, "more failing messages than can be reported"); break;
+	case DOOM_APP_DIED:
+		engine_conn_close(c, MROCE_CLOSE_APP_DIED, c->e->now);
+		c->e->ops->event(c->e->ctx, c, CONN_EVENT_ENDED, MROCE_E_LOCAL_ACCESS);
+		break;
 	}
-	engine_conn_close(c, MROCE_CLOSE_APP_DIED, c->e->now);
-	c->e->ops->event(c->e->ctx, c, CONN_EVENT_ENDED, MROCE_E_LOCAL_ACCESS);
 }
 
 static void open_timer(struct conn *c)

@@ -338,7 +338,7 @@ uint32_t mtu_pieces(const struct conn *c, const struct letter *l)
 	static const uint8_t divisors[] = { 2, 3, 4, 6, 8, 12, 24 };
 	uint32_t least = UINT32_MAX, most = 0, len = MROCE_HDR_LEN + letter_len(l);
 
-	if (l->type != MROCE_DATA || len <= MTU_SAFE)
+	if (l->type != MROCE_DATA)
 		return 0;
 	for (uint32_t i = 0; i < c->npaths; i++) {
 		const struct path *p = &c->paths[i];

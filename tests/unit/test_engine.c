@@ -611,6 +611,186 @@ static void set_port(struct world *w, int side, uint32_t port, bool up)
 	engine_port_changed(w->p->side[side].engine, &w->p->side[side].ports[port], w->p->now);
 }
 
+static void set_room(struct world *w, int side, uint32_t port, uint16_t payload)
+{
+	w->p->side[side].ports[port].payload_max = payload;
+	engine_port_changed(w->p->side[side].engine, &w->p->side[side].ports[port], w->p->now);
+}
+
+static uint32_t payload_of(const struct world *w, int side, uint32_t path)
+{
+	struct path_stats st;
+
+	ck_assert_int_eq(engine_path_stats(w->p->side[side].conn, path, &st), 0);
+	return st.payload;
+}
+
+static uint32_t chunk_of(const struct world *w, int side)
+{
+	struct conn_stats st;
+
+	engine_conn_stats(w->p->side[side].conn, w->p->now, &st);
+	return st.chunk;
+}
+
+/* Chunks under way that fit no longer go by the other plane; when that shrinks too, the message is cut anew. */
+START_TEST(path__mtu_lowered)
+{
+	struct world w = world_new(NULL, 2, 4000000);
+	uint16_t room = w.p->side[0].ports[0].payload_max;
+
+	pair_run(w.p, 1000000, NULL);
+	ck_assert_uint_eq(chunk_of(&w, 0), 1368);
+	for (uint32_t round = 0; round < 3; round++) {
+		uint8_t op = _i ? MROCE_WR_READ : MROCE_WR_WRITE;
+		int side = _i ? 1 : 0; /* whose packets carry the bytes */
+
+		memset(w.mem[1 - side], 0, w.size);
+		for (uint32_t b = 0; b < w.size; b++)
+			w.mem[side][b] = (uint8_t)pair_rand(w.p);
+		pair_post(w.p, 0, op, 1, round, w.key[0], w.mem[0], w.size, w.mem[1], w.key[1], 0);
+		pair_run(w.p, 60000, NULL);
+		ck_assert_uint_eq(w.p->side[0].ndone, round);
+		if (round < 2)
+			set_room(&w, side, 1, (uint16_t)(room / 2 + round * 100));
+		if (round == 1) {
+			pair_run(w.p, 20000, NULL);
+			ck_assert_uint_eq(w.p->side[0].ndone, round);
+			set_room(&w, side, 0, room / 3);
+		}
+		pair_wait(w.p, 0, round + 1);
+		check_status(&w, 0, round, 1, MROCE_OK);
+		ck_assert_mem_eq(w.mem[0], w.mem[1], w.size);
+		ck_assert_uint_le(chunk_of(&w, side), room / 2);
+	}
+	set_room(&w, _i, 0, room);
+	set_room(&w, _i, 1, room);
+	pair_run(w.p, 10000000, NULL);
+	ck_assert_uint_eq(chunk_of(&w, _i), 1368);
+	ck_assert(!w.p->side[0].ended && !w.p->side[1].ended);
+	check_quiet(&w);
+	world_free(&w);
+}
+END_TEST
+
+/* Packets above a size vanish without a word, on the planes of the mask. */
+static struct {
+	uint32_t size, planes;
+} hole;
+
+static enum pair_fate narrow(struct pair *p, int from, struct packet *pk, const struct ip *remote)
+{
+	(void)from;
+	if ((uint32_t)MROCE_HDR_LEN + pk->body_len > hole.size && (hole.planes >> remote->a[13] & 1))
+		return PAIR_DROP;
+	return p->fate_arg && pair_rand(p) % 100 < 5 ? PAIR_DROP : PAIR_PASS;
+}
+
+static void write_all(struct world *w, uint32_t id)
+{
+	pair_post(w->p, 0, MROCE_WR_WRITE, 1, id, w->key[0], w->mem[0], w->size, w->mem[1], w->key[1], 0);
+	pair_wait(w->p, 0, id);
+	check_status(w, 0, id - 1, 1, MROCE_OK);
+	ck_assert_mem_eq(w->mem[0], w->mem[1], w->size);
+}
+
+/* From the beginning: nothing larger than what passes is ever cut. */
+START_TEST(path__narrow_from_the_beginning)
+{
+	struct pair *p = pair_new(NULL, 2);
+	struct world w;
+
+	hole.size = 1380;
+	hole.planes = 2;
+	p->fate = narrow;
+	p->fate_arg = (void *)(uintptr_t)_i;
+	w = world_of(p, 2000000);
+	write_all(&w, 1);
+	pair_run(p, 300000000ull, NULL);
+	ck_assert_uint_eq(payload_of(&w, 0, 0), 80 + 1368);
+	ck_assert_uint_eq(payload_of(&w, 0, 1), 1380 - 28);
+	ck_assert_uint_eq(chunk_of(&w, 0), 1272);
+	ck_assert_ptr_nonnull(strstr(p->side[0].last_log, "vanish"));
+	write_all(&w, 2);
+	check_quiet(&w);
+	world_free(&w);
+}
+END_TEST
+
+/* Under way, on one plane or on both: found, told, the message arrives, and a new one takes the new size. */
+START_TEST(path__becomes_narrow)
+{
+	struct world w = world_new(NULL, 2, 3000000);
+
+	hole.size = 1300;
+	hole.planes = _i ? 3 : 2;
+	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 1, w.key[0], w.mem[0], w.size, w.mem[1], w.key[1], 0);
+	pair_run(w.p, 150000, NULL);
+	ck_assert_uint_eq(w.p->side[0].ndone, 0);
+	w.p->fate = narrow;
+	pair_wait(w.p, 0, 1);
+	check_status(&w, 0, 0, 1, MROCE_OK);
+	ck_assert_mem_eq(w.mem[0], w.mem[1], w.size);
+	for (uint32_t id = 2; id < 6 && chunk_of(&w, 0) == 1368; id++)
+		write_all(&w, id);
+	pair_run(w.p, 500000000ull, NULL);
+	ck_assert_uint_le(chunk_of(&w, 0), 1300 - 80);
+	ck_assert_ptr_nonnull(strstr(w.p->side[0].last_log, "vanish"));
+	/* The network is mended: that is noticed, too. */
+	w.p->fate = NULL;
+	pair_run(w.p, 40000000000ull, NULL);
+	ck_assert_uint_eq(chunk_of(&w, 0), 1368);
+	check_quiet(&w);
+	world_free(&w);
+}
+END_TEST
+
+/* Half of everything is lost: that is no question of size. */
+START_TEST(path__loss_is_not_narrow)
+{
+	struct world w = world_new(NULL, 2, 2000000);
+
+	w.p->fate = lossy;
+	w.p->fate_arg = (void *)(uintptr_t)30;
+	for (uint32_t id = 1; id < 4; id++)
+		write_all(&w, id);
+	ck_assert_uint_eq(chunk_of(&w, 0), 1368);
+	w.p->fate = NULL;
+	check_quiet(&w);
+	world_free(&w);
+}
+END_TEST
+
+/* The peer's interface has another address: it says so, and the connection goes on. */
+START_TEST(path__address_changed)
+{
+	uint32_t nports = 1 + (uint32_t)_i;
+	struct world w = world_new(NULL, nports, 4000000);
+	struct path_stats st;
+	uint64_t start;
+
+	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 1, w.key[0], w.mem[0], w.size, w.mem[1], w.key[1], 0);
+	pair_run(w.p, 200000, NULL);
+	ck_assert_uint_eq(w.p->side[0].ndone, 0);
+	w.p->side[1].ports[0].addr.a[15] += 50;
+	engine_port_changed(w.p->side[1].engine, &w.p->side[1].ports[0], w.p->now);
+	start = w.p->now;
+	pair_wait(w.p, 0, 1);
+	printf("# done %llu us after the address had changed\n",
+	       (unsigned long long)(w.p->now - start) / 1000);
+	check_status(&w, 0, 0, 1, MROCE_OK);
+	ck_assert_mem_eq(w.mem[0], w.mem[1], w.size);
+	pair_run(w.p, 1000000000, NULL);
+	for (uint32_t i = 0; engine_path_stats(w.p->side[0].conn, i, &st) == 0; i++) {
+		ck_assert_uint_eq(st.state, 0);
+		if (st.port == 0)
+			ck_assert(ip_equal(&st.remote, &w.p->side[1].ports[0].addr));
+	}
+	check_quiet(&w);
+	world_free(&w);
+}
+END_TEST
+
 START_TEST(path__port_down_and_up)
 {
 	struct world w = world_new(NULL, 2, 4000000);
@@ -974,6 +1154,11 @@ static Suite *engine_suite(void)
 	tcase_add_test(t, network__acks_and_polls_lost);
 	tcase_add_test(t, path__dead_plane_is_left_and_found_again);
 	tcase_add_loop_test(t, path__port_down_and_up, 0, 2);
+	tcase_add_loop_test(t, path__mtu_lowered, 0, 2);
+	tcase_add_loop_test(t, path__narrow_from_the_beginning, 0, 2);
+	tcase_add_loop_test(t, path__becomes_narrow, 0, 2);
+	tcase_add_test(t, path__loss_is_not_narrow);
+	tcase_add_loop_test(t, path__address_changed, 0, 2);
 	tcase_add_test(t, port__full_for_a_while);
 	tcase_add_test(t, records__scarce);
 	suite_add_tcase(s, t);

@@ -53,7 +53,8 @@ START_TEST(config_read_file__all_kinds)
 {
 	ck_assert_int_eq(
 		read_text("# comment\n[ports]\ninterface = eth0\ninterface = eth1@10.0.0.1, eth2\n"
-			  "udp_port = 5000\nnack = no\nallow_generic=yes\n\n[transport]\n"
+			  "port = auto\nudp_port = 5000\nnack = "
+			  "no\nallow_generic=yes\n\n[transport]\n"
 			  "cc = fixed\npaths = 16\n[quota]\ncontexts = 7\n[daemon]\n"
 			  "socket = /run/x.sock\n"),
 		0);
@@ -61,6 +62,7 @@ START_TEST(config_read_file__all_kinds)
 	ck_assert_str_eq(cfg.interfaces[1], "eth1@10.0.0.1");
 	ck_assert_str_eq(cfg.interfaces[2], "eth2");
 	ck_assert_ptr_null(cfg.interfaces[3]);
+	ck_assert_str_eq(cfg.port, "auto");
 	ck_assert_uint_eq(cfg.udp_port, 5000);
 	ck_assert_uint_eq(cfg.nack, 0);
 	ck_assert_uint_eq(cfg.allow_generic, 1);
@@ -85,6 +87,7 @@ static const struct {
 	{ "\n\n[ports]\nnack = maybe\n", { ":4:", "maybe", "yes or no" } },
 	{ "[ports]\nudp_prot = 1\n", { ":2:", "udp_prot", "udp_port" } },
 	{ "[prots]\nudp_port = 1\n", { ":2:", "[prots]", "transport" } },
+	{ "[ports]\nport = pigeon\n", { ":2:", "port", "pigeon", "afxdp, socket or auto" } },
 	{ "[transport]\ncc = cubic\n", { ":2:", "cubic", "delay or fixed" } },
 	{ "[transport]\npaths = 17\n", { ":2:", "17", "1 to 16" } },
 	{ "[transport]\npaths = 99999999999999999999999\n", { ":2:", "1 to 16" } },
@@ -200,9 +203,10 @@ START_TEST(config_usage__names_every_option)
 	size_t size = 0;
 	FILE *f = open_memstream(&text, &size);
 	static const char *const options[] = {
-		"-i, --interface", "--socket",	     "--udp-port",	"--paths",   "--cc",
-		"--config",	   "--check-config", "--allow-generic", "--no-nack", "--ring-size",
-		"--verbose",	   "--pid-file",     "--version",	"--help"
+		"-i, --interface", "--port",	"--socket",    "--udp-port",
+		"--paths",	   "--cc",	"--config",    "--check-config",
+		"--allow-generic", "--no-nack", "--ring-size", "--verbose",
+		"--pid-file",	   "--version", "--help"
 	};
 
 	config_usage(f);
