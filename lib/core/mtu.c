@@ -9,6 +9,7 @@
 #include "core/internal.h"
 
 #define DATA_HEAD (MROCE_HDR_LEN + (uint32_t)sizeof(struct mroce_data))
+#define CHUNK_LEAST 24
 /* Questions of a size that stay unanswered, while others are answered, before it is given up. */
 #define TRIES 6
 #define TRY_FIRST (1 * MSEC)
@@ -111,6 +112,8 @@ static void update(struct conn *c)
 	}
 	chunk = mtu_chunk(least == UINT32_MAX ? MTU_SAFE : least);
 	c->chunk = chunk < c->chunk_max ? chunk : c->chunk_max;
+	if (c->chunk < CHUNK_LEAST) /* an interface that takes nothing: its paths cannot be used anyway */
+		c->chunk = CHUNK_LEAST;
 	if (least != UINT32_MAX && !c->chunk_known)
 		release_streams(c);
 	if (letter_waiting(c))
@@ -246,6 +249,8 @@ void mtu_begin_all(struct conn *c)
 {
 	c->mtu_hold = c->e->now + HOLD;
 	timer_by(&c->e->timers, &c->mtu, c->mtu_hold);
+	for (uint32_t i = 0; i < c->npaths; i++)
+		c->paths[i].limit = MTU_SAFE;
 	for (uint32_t i = 0; i < c->npaths; i++)
 		mtu_begin(&c->paths[i]);
 	if (c->chunk_max + DATA_HEAD <= MTU_SAFE)
