@@ -153,10 +153,11 @@ static void add_paths(struct daemon *d, struct conn *conn, json_t *list)
 
 static void add_streams(struct daemon *d, struct conn *conn, json_t *list)
 {
+	const struct stream *at = NULL;
 	struct stream_stats st;
 
 	(void)d;
-	for (uint32_t i = 0; engine_stream_stats(conn, i, &st) == 0; i++)
+	while (engine_stream_stats(conn, &at, &st) == 0)
 		json_array_append_new(list, show_stream(engine_conn_id(conn), &st));
 }
 

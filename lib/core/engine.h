@@ -19,6 +19,7 @@
 
 struct engine;
 struct conn;
+struct stream;
 struct cc_ops;
 
 #define ENGINE_KEY_LEN 32
@@ -225,7 +226,7 @@ struct conn *engine_conn_next(const struct engine *e, struct conn *prev);
 void engine_conn_stats(const struct conn *conn, uint64_t now, struct conn_stats *out);
 /* 0, -ENOENT beyond npaths. */
 int engine_path_stats(const struct conn *conn, uint32_t path, struct path_stats *out);
-/* Stream by position: 0, 1, ...; -ENOENT at the end. */
-int engine_stream_stats(const struct conn *conn, uint32_t position, struct stream_stats *out);
+/* Iterates: *at is NULL to start with; -ENOENT at the end. */
+int engine_stream_stats(const struct conn *conn, const struct stream **at, struct stream_stats *out);
 
 #endif

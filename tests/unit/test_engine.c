@@ -342,14 +342,14 @@ END_TEST
 static enum pair_fate abort_read_response(struct pair *p, int from, struct packet *pk,
 					  const struct ip *remote)
 {
-	struct mroce_error *w = (void *)pk->body;
+	uint8_t *body = (uint8_t *)pk->body;
 
 	(void)remote;
 	if (from == 0 && pk->type == MROCE_DATA)
 		return PAIR_DROP;
 	if (from == 0 && pk->type == MROCE_ERROR) {
-		w->op = (uint8_t)(uintptr_t)p->fate_arg;
-		packet_seal((uint8_t *)pk->body - MROCE_HDR_LEN, pk);
+		body[offsetof(struct mroce_error, op)] = (uint8_t)(uintptr_t)p->fate_arg;
+		packet_seal(body - MROCE_HDR_LEN, pk);
 	}
 	return PAIR_PASS;
 }
