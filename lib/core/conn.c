@@ -328,6 +328,7 @@ void conn_established(struct conn *c)
 	timer_set(&c->e->timers, &c->life, c->e->now + c->e->cfg.keepalive_ns);
 	greet_paths(c);
 	mtu_begin_all(c);
+	conn_tell_ports(c);
 	if (letter_waiting(c))
 		conn_ready(c);
 }

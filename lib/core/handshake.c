@@ -118,6 +118,7 @@ static uint64_t initiators_nonce(const struct conn *c)
 static void start(struct conn *c, uint8_t state)
 {
 	c->state = state;
+	c->ports_told = port_serials(c->e);
 	c->nonce = rng_u64(&c->e->rng);
 	hash_add(&c->e->setups, auth_hash(c->e, initiators_nonce(c)), &c->setup);
 	c->is_listed = true;

@@ -323,6 +323,7 @@ struct conn {
 	struct hnode setup; /* in engine->setups, if is_listed */
 	uint64_t setup_deadline, setup_wait, setup_sent;
 	uint32_t setup_tries, setup_heard;
+	uint32_t ports_told; /* port_serials() as the first set-up packet had them */
 	uint8_t setup_cookie[MROCE_COOKIE_LEN];
 	uint8_t cookies; /* that the peer asked for */
 	bool is_listed, half_open;
@@ -513,6 +514,10 @@ void conn_stall_timer(struct conn *c);
 
 /* service.c */
 struct listener *listener_find(const struct engine *e, uint32_t service);
+
+/* Tells the peer of all ports, if they have changed since the set-up began. */
+void conn_tell_ports(struct conn *c);
+uint32_t port_serials(const struct engine *e);
 
 /* auth.c */
 void auth_init(struct engine *e);

@@ -245,6 +245,8 @@ static void letter_rx(struct conn *c, struct port *port, const struct packet *p,
 		how = dispatch(&a);
 	} else if (p->type == MROCE_CLOSE) {
 		conn_close_acked(c); /* both sides close: nobody waits for the other */
+	} else if (c->state == CONN_CLOSING && p->type == MROCE_PORT_STATUS) {
+		port_status_rx(c, p); /* or the CLOSE would go to where the peer was */
 	} else {
 		how = WITHHELD; /* an ACK would promise what nobody reads any more */
 	}

@@ -94,6 +94,23 @@ static void tell_port_status(struct conn *c, const struct port *port)
 	letter_control(c, l);
 }
 
+uint32_t port_serials(const struct engine *e)
+{
+	uint32_t sum = 0;
+
+	for (uint32_t i = 0; i < e->nports; i++)
+		sum += e->ports[i]->serial;
+	return sum;
+}
+
+void conn_tell_ports(struct conn *c)
+{
+	if (c->ports_told == port_serials(c->e))
+		return;
+	for (uint32_t i = 0; i < c->e->nports; i++)
+		tell_port_status(c, c->e->ports[i]);
+}
+
 /* True: the path was in use and is not any more. */
 static bool path_port_changed(struct path *p)
 {
