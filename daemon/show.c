@@ -72,11 +72,22 @@ static json_t *show_conn(const struct daemon *d, struct conn *conn)
 			 (json_int_t)st.memory, "chunk", (json_int_t)st.chunk);
 }
 
+static const char *path_state_name(const struct path_stats *st)
+{
+	switch ((enum path_state)st->state) {
+	case PATH_UP: return st->steered ? "steered" : "up";
+	case PATH_DEAD: return "dead";
+	case PATH_LEAVING: return "leaving";
+	}
+	return "?";
+}
+
 static json_t *show_path(uint32_t conn_id, uint32_t path, const struct path_stats *st)
 {
-	json_t *o = json_pack("{s:o,s:i,s:i,s:o,s:i,s:i,s:s}", "conn", hex(conn_id), "path",
+	json_t *o = json_pack("{s:o,s:i,s:i,s:o,s:i,s:i,s:s,s:s}", "conn", hex(conn_id), "path",
 			      (int)path, "port", st->port, "remote", address(&st->remote), "sport",
-			      st->sport, "epoch", st->epoch, "state", st->state ? "dead" : "up");
+			      st->sport, "epoch", st->epoch, "state", path_state_name(st), "reason",
+			      path_reason_text(st->reason));
 	const struct {
 		const char *key;
 		uint64_t value;
@@ -99,6 +110,7 @@ static json_t *show_path(uint32_t conn_id, uint32_t path, const struct path_stat
 		{ "ce_bytes", st->ce_bytes },
 		{ "deaths", st->deaths },
 		{ "mtu", st->mtu },
+		{ "moves", st->moves },
 		{ "rx_packets", st->rx_packets },
 		{ "rx_late", st->rx_late },
 		{ "rx_duplicate", st->rx_duplicate },

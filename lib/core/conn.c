@@ -58,7 +58,7 @@ static int reclaim_slot(struct engine *e)
 
 struct conn *conn_new(struct engine *e, void *owner, uint32_t service)
 {
-	uint32_t timers = (e->nconns + 1) * (e->cfg.paths + 4);
+	uint32_t timers = (e->nconns + 1) * (e->cfg.paths + CONN_TIMERS);
 	int slot = free_slot(e);
 	struct conn *c;
 
@@ -81,6 +81,7 @@ struct conn *conn_new(struct engine *e, void *owner, uint32_t service)
 	c->sweep.kind = TIMER_SWEEP;
 	c->stall.kind = TIMER_STALL;
 	c->mtu.kind = TIMER_MTU;
+	c->pace.kind = TIMER_PACE;
 	c->last_heard = e->now;
 	STAILQ_INIT(&c->control);
 	STAILQ_INIT(&c->repairs);
@@ -159,6 +160,7 @@ void conn_release(struct conn *c)
 	struct stream *s;
 
 	backlog_leave(c);
+	hint_forget(c);
 	handshake_left(c);
 	entry_close(c);
 	deferred_forget(c);
@@ -176,6 +178,7 @@ void conn_release(struct conn *c)
 	timer_clear(&e->timers, &c->sweep);
 	timer_clear(&e->timers, &c->stall);
 	timer_clear(&e->timers, &c->mtu);
+	timer_clear(&e->timers, &c->pace);
 	e->conns[c->slot] = NULL;
 	e->nconns--;
 	free(c->paths);
@@ -310,12 +313,26 @@ int conn_open_paths(struct conn *c)
 
 /* ---- life ---- */
 
-/* Asks every path once, so that its round trip is known before data queues up. */
+static bool first_between_ports(const struct conn *c, uint32_t index)
+{
+	for (uint32_t i = 0; i < index; i++) {
+		if (path_siblings(&c->paths[i], &c->paths[index]))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Asks one path between each two ports, so that the round trip is known before data queues up. Not all: when
+ * many connect at once, their questions would be a queue that all of them take for distance.
+ */
 static void greet_paths(struct conn *c)
 {
 	for (uint32_t i = 0; i < c->npaths; i++) {
 		struct path *p = &c->paths[i];
 
+		if (!first_between_ports(c, i))
+			continue;
 		p->spoken |= path_poll(p);
 		path_arm(p);
 	}
@@ -384,6 +401,8 @@ static void quiet_paths(struct conn *c)
 static void conn_finish(struct conn *c, bool linger)
 {
 	c->state = CONN_ENDED;
+	hint_forget(c);
+	timer_clear(&c->e->timers, &c->pace);
 	conn_drop_letters(c);
 	conn_unready(c);
 	quiet_paths(c);

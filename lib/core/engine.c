@@ -109,6 +109,7 @@ struct engine *engine_new(const struct engine_config *cfg, const struct engine_o
 	TAILQ_INIT(&e->ready);
 	TAILQ_INIT(&e->starved);
 	TAILQ_INIT(&e->ack_due);
+	TAILQ_INIT(&e->takers);
 	LIST_INIT(&e->listeners);
 	pools_init(e);
 	e->conns = calloc(e->cfg.max_conns, sizeof(struct conn *));
@@ -227,6 +228,7 @@ void engine_rx_flush(struct engine *e, uint64_t now)
 	rxmsg_deferred_flush(e);
 	engine_reserve(e);
 	e->blocked = 0;
+	hint_run(e);
 	receive_send_acks(e);
 }
 
@@ -239,6 +241,7 @@ static void timer_fire(struct timer *t)
 	case TIMER_SWEEP: receive_sweep(container_of(t, struct conn, sweep)); break;
 	case TIMER_STALL: conn_stall_timer(container_of(t, struct conn, stall)); break;
 	case TIMER_MTU: mtu_timer(container_of(t, struct conn, mtu)); break;
+	case TIMER_PACE: pace_timer(container_of(t, struct conn, pace)); break;
 	case TIMER_PATH: path_timer(container_of(t, struct path, timer)); break;
 	}
 }
@@ -259,7 +262,8 @@ static uint8_t letter_flags(const struct conn *c, const struct letter *l)
 {
 	uint8_t flags = l->losses ? MROCE_FLAG_REPAIR : 0;
 
-	if (l->type == MROCE_ERROR || l->type == MROCE_CLOSE || !letter_waiting(c))
+	if (l->type == MROCE_ERROR || l->type == MROCE_CLOSE || !letter_waiting(c) ||
+	    pace_is_sparse(c))
 		flags |= MROCE_FLAG_ACK_REQ;
 	return flags;
 }
@@ -283,11 +287,18 @@ static uint32_t conn_transmit(struct conn *c, uint32_t quota)
 {
 	uint32_t n = 0;
 
+	pace_update(c);
 	while (n < quota) {
-		struct letter *l = letter_next(c);
+		struct letter *l;
 		struct path *p;
 		int err;
 
+		if (!pace_open(c) && STAILQ_EMPTY(&c->control)) {
+			pace_wait(c);
+			conn_unready(c);
+			break;
+		}
+		l = letter_next(c);
 		if (!l) {
 			conn_unready(c);
 			break;
@@ -308,9 +319,10 @@ static uint32_t conn_transmit(struct conn *c, uint32_t quota)
 			if (p->port->ops->reachable(p->port, &p->flow.remote))
 				c->e->blocked |= 1u << p->port->index;
 			else
-				path_die(p, "there is no route any more");
+				path_die(p, PATH_NO_ROUTE);
 		} else if (!err) {
 			n++;
+			c->flying++;
 		}
 	}
 	return n;
@@ -393,6 +405,7 @@ uint32_t engine_run(struct engine *e, uint64_t now, uint32_t budget)
 		e->overslept_at = now;
 	engine_reserve(e);
 	feed_the_starved(e);
+	hint_run(e);
 	receive_send_acks(e);
 	/* Timers of a crowd may want to send far more than a turn's packets: the rest is due at once. */
 	while (left-- && e->sent - before < 2 * budget && (t = timer_due(&e->timers, now)))
@@ -408,6 +421,8 @@ uint64_t engine_deadline(const struct engine *e, uint64_t now)
 
 	if (e->starved_at)
 		next = min_u64(next, e->starved_at + STARVED_WAIT);
+	if (e->ntakers)
+		next = min_u64(next, e->hint_at);
 	if (TAILQ_EMPTY(&e->ready) && TAILQ_EMPTY(&e->ack_due))
 		return next;
 	return min_u64(next, e->blocked_until > now ? e->blocked_until : now);

@@ -42,11 +42,18 @@ static void fill_ports(const struct engine *e, struct mroce_hello *h)
 		handshake_port(e->ports[i], &h->port[i]);
 }
 
+static uint32_t features_offered(const struct engine *e)
+{
+	return e->cfg.no_hints ? 0 : MROCE_F_HINT;
+}
+
 static void fill_conn(const struct conn *c, struct mroce_hello *h)
 {
 	const struct engine *e = c->e;
 	uint64_t mine = htobe64(c->nonce), theirs = htobe64(c->peer_nonce);
 
+	/* What we offer, or what has been agreed. */
+	h->features = htonl(c->features);
 	h->service = htonl(c->service);
 	h->cid = htonl(c->id);
 	h->token = htonl(c->token);
@@ -129,6 +136,7 @@ static void start(struct conn *c, uint8_t state)
 
 void handshake_start(struct conn *c)
 {
+	c->features = features_offered(c->e);
 	start(c, CONN_HELLO);
 	send_conn(c, NULL, MROCE_HELLO);
 }
@@ -278,6 +286,7 @@ static int learn_peer(struct conn *c, const struct hello *h)
 	c->peer_token = h->token;
 	c->peer_first_psn = h->first_psn;
 	c->peer_streams = h->streams;
+	c->features = h->features & features_offered(c->e);
 	c->peer_npaths = h->paths;
 	c->peer_nports = h->ports;
 	c->peer_ports = calloc(h->ports, sizeof(*c->peer_ports));

@@ -220,55 +220,75 @@ struct envelope {
 	uint32_t ts;	 /* when sent, packet_clock() */
 };
 
+/* How a path does beside the others, see quality.c. A span is a few hundred packets at most. */
+struct quality {
+	uint16_t acked, lost; /* packets of the running span */
+	uint16_t loss, ce;    /* shares in the last span, of 1024 */
+	uint32_t bytes, ce_bytes;
+	uint64_t since, moved_at;
+	uint16_t wait_ms;
+	uint8_t bad; /* verdicts in a row */
+	bool judged;
+};
+
+/* There are eight of them in each of thousands of connections: no wider than need be, and without holes. */
 struct path {
 	struct conn *conn;
 	struct port *port;
 	struct flow flow;
+	uint16_t limit;			/* UDP payload that passes: mtu.c */
+	uint16_t probe_size;		/* being asked for; 0: nothing */
 	struct envelope *slots;		/* MROCE_WINDOW of them while anything is outstanding */
 	__u64 out[MROCE_WINDOW_WORDS];	/* PSNs with a letter */
 	__u64 seen[MROCE_WINDOW_WORDS]; /* of these, seen by the peer */
 	__u64 lost[MROCE_WINDOW_WORDS]; /* given up as lost, among the last MROCE_WINDOW */
 	uint32_t una, next;
-	uint32_t in_flight; /* neither seen nor lost */
-	uint32_t unplaced;  /* bits in out[] */
+	uint16_t in_flight;  /* neither seen nor lost */
+	uint16_t unplaced;   /* bits in out[] */
+	uint16_t steer;	     /* packets of the connection for which the spray passes it over */
+	uint16_t since_poll; /* packets */
 	struct cc cc;
 	uint64_t srtt, rttvar, min_rtt;
 	uint64_t min_rtt_at;
+	uint64_t ce_at; /* last ACK that told of CE */
 	/* asking */
 	struct timer timer;
 	uint64_t last_poll, first_unpolled; /* time; the latter 0 if nothing was sent since */
 	uint64_t unanswered;		    /* when waiting for an answer began, 0: not waiting */
 	uint64_t last_heard;		    /* last ACK or NACK */
 	uint64_t last_progress;		    /* last time something was placed */
-	uint32_t since_poll;		    /* packets */
 	uint32_t una_told;
-	uint32_t rto_count;
-	uint32_t poll_backoff; /* polls answered without progress */
-	uint32_t nudges;
+	uint16_t rto_count;    /* in a row; stops at its largest value, as the next two do */
+	uint16_t poll_backoff; /* polls answered without progress */
+	uint8_t losing;	       /* ACKs in a row that told of losses */
+	uint8_t nudges;
+	bool begun;   /* has had letters since it was opened or came back */
 	bool urgent;  /* the last packet asked the peer's daemon to acknowledge */
 	bool spoken;  /* its first packet has been asked about */
 	bool suspect; /* owes an answer while others hear the peer */
 	bool grace;   /* an RTO was put off because we were late ourselves */
 	/* what ACKs said last */
-	uint32_t acked_rx_bytes, acked_ce_bytes;
-	uint16_t acked_late;
 	bool acked_any;
-	uint32_t acked_base;
-	/* reordering */
-	uint32_t tolerance;
+	uint32_t acked_rx_bytes, acked_ce_bytes, acked_base;
+	uint16_t acked_late;
+	uint16_t epoch;
+	/* reordering; with a tolerance, a hole so much older than a question is a loss */
 	uint64_t tolerance_until;
+	uint32_t reorder_wait; /* ns */
+	uint8_t tolerance;
 	/* how large packets may be: mtu.c */
-	uint64_t probe_sent, mtu_at;
-	uint16_t limit;	     /* UDP payload that passes */
-	uint16_t probe_size; /* being asked for; 0: nothing */
-	uint16_t mtu_told;   /* the limit that the log has */
 	uint8_t probe_tries, probe_mute;
 	uint8_t big_lost; /* large letters lost in a row */
-	uint16_t epoch;
+	uint64_t probe_sent, mtu_at;
+	uint16_t mtu_told; /* the limit that the log has */
 	uint8_t index, remote_port;
+	uint8_t reason; /* enum path_reason */
 	bool dead;
+	bool leaving; /* takes nothing new, and changes its route once it is empty */
+	uint64_t leave_by;
+	struct quality quality;
 	uint64_t tx_packets, tx_bytes, ce_bytes;
-	uint32_t repairs, spurious, rtos, ptos, acks, nacks, deaths;
+	uint32_t moves, repairs, spurious, rtos, ptos, acks, nacks, deaths;
 };
 
 /* What is known of the peer's path of the same number. */
@@ -277,16 +297,17 @@ struct rxpath {
 	struct conn *conn;
 	struct port *port; /* it came by last; NULL: nothing yet */
 	struct flow flow;
+	uint16_t epoch;
 	uint8_t index;
-	bool is_due, nack;
+	bool is_due : 1, nack : 1;
 	uint32_t fresh;	  /* placed since the last ACK of ours */
 	uint32_t echo_ts; /* of a POLL that is ours to answer; 0: none */
-	uint16_t epoch;
 	/* sweep */
-	__u64 suspect[MROCE_WINDOW_WORDS];
 	uint32_t suspect_top;
+	__u64 suspect[MROCE_WINDOW_WORDS];
 	uint64_t suspect_at, suspect_drained;
 	uint32_t swept_late, swept_gaps;
+	uint32_t hint_bytes, hint_packets; /* as counted when the rate was looked at last */
 	uint64_t tolerance_until;
 };
 
@@ -336,7 +357,7 @@ struct conn {
 	uint32_t chunk;	    /* of new messages: what passes on all paths */
 	uint32_t chunk_max; /* what both sides take */
 	bool chunk_known;   /* some path has answered, or has been waited for long enough */
-	uint64_t mtu_hold;
+	uint64_t mtu_first, mtu_hold;
 	uint32_t sending; /* bytes of the packet that looks for a path */
 	/* paths */
 	struct path *paths;	/* npaths */
@@ -352,7 +373,22 @@ struct conn {
 	TAILQ_ENTRY(conn) ready; /* in engine->ready, if is_ready */
 	TAILQ_ENTRY(conn) starved; /* in engine->starved, if is_starved */
 	bool is_ready, is_starved;
-	struct timer life, sweep, stall, mtu;
+	struct timer life, sweep, stall, mtu, pace;
+	/* sending: what may be sent, see pace.c */
+	uint32_t features; /* MROCE_F_* agreed */
+	bool steering;	   /* some path is passed over */
+	uint32_t flying;   /* in flight on all usable paths */
+	uint64_t window;   /* of all usable paths, 1 / CC_UNIT packets */
+	uint64_t pace_kbps, pace_at; /* 0: not paced */
+	uint64_t pace_late;	     /* how late its timer is served, a maximum that fades */
+	uint64_t last_poll;	     /* on any path */
+	uint64_t hint_kbps, hint_until;
+	/* receiving: its share of what we can take, see hint.c */
+	TAILQ_ENTRY(conn) taker; /* in engine->takers, if taking */
+	bool taking;
+	uint32_t taker_ports; /* bit per port */
+	uint64_t taken, taken_since;
+	uint64_t want_kbps, share_kbps;
 	uint64_t rx_active_at;
 	uint64_t tx_bytes, rx_bytes, tx_msgs, rx_msgs, repaired, spurious, dup_letters;
 	uint32_t queued;
@@ -361,7 +397,8 @@ struct conn {
 
 TAILQ_HEAD(conn_list, conn);
 
-enum timer_kind { TIMER_LIFE, TIMER_SWEEP, TIMER_STALL, TIMER_PATH, TIMER_MTU };
+enum timer_kind { TIMER_LIFE, TIMER_SWEEP, TIMER_STALL, TIMER_PACE, TIMER_MTU, TIMER_PATH };
+#define CONN_TIMERS 5 /* beside those of its paths */
 
 struct listener {
 	LIST_ENTRY(listener) link;
@@ -385,6 +422,13 @@ struct deferred {
 
 #define DEFERRED_MAX 1024
 #define FLUSH_MAX 256
+
+/* What we were seen to take from a port's rings. */
+struct drain {
+	uint64_t since, bytes, drained;
+	uint64_t kbps; /* 0: it keeps up */
+	uint32_t free;
+};
 
 /* A peer whose set-ups were turned away, so that the log names it once and not for each packet. */
 struct grudge {
@@ -438,6 +482,10 @@ struct engine {
 	struct pool txmsg_pool, rxmsg_pool, recv_pool, stream_pool, words_pool, slots_pool;
 	struct conn_list ready, starved;
 	struct rxpath_list ack_due;
+	struct conn_list takers; /* connections that something comes in on */
+	uint32_t ntakers;
+	uint64_t hint_at, hinted_at;
+	struct drain drains[MROCE_MAX_PORTS];
 	uint32_t blocked; /* bit per port: no room in this run */
 	uint64_t blocked_since, blocked_until;
 	uint64_t overslept_at; /* engine_run() came far later than its deadline */
@@ -551,6 +599,11 @@ void handshake_confirmed(struct conn *c);
 void path_init(struct path *p, struct conn *c, uint8_t index);
 bool path_usable(const struct path *p);
 bool path_open(const struct path *p);
+/* Do they lie between the same two ports? */
+static inline bool path_siblings(const struct path *a, const struct path *b)
+{
+	return a->port == b->port && a->remote_port == b->remote_port;
+}
 /* 0; -EAGAIN: no room at the port; -errno: the letter cannot be built, and is gone. */
 int path_send(struct path *p, struct letter *l, uint8_t flags);
 void path_timer(struct path *p);
@@ -558,8 +611,11 @@ bool path_poll(struct path *p);
 void path_arm(struct path *p);
 /* Gives up everything outstanding; letters become repairs if `repair`, else are dropped. */
 void path_give_up(struct path *p, bool repair);
-/* why: for the log; NULL: the caller says it for many. */
-void path_die(struct path *p, const char *why);
+/* The log has it, but for PATH_PORT_DOWN: that is said once for many. */
+void path_die(struct path *p, enum path_reason why);
+/* Empties the path and moves it to another route. */
+void path_leave(struct path *p, enum path_reason why);
+void path_move_if_empty(struct path *p);
 void path_probe_soon(struct path *p);
 void path_clear(struct path *p, uint32_t psn);
 void path_advance(struct path *p);
@@ -569,6 +625,26 @@ uint64_t path_rto(const struct path *p);
 
 /* ack.c */
 void ack_rx(struct conn *c, const struct packet *p);
+
+/* quality.c */
+void quality_note(struct path *p, const struct cc_ack *a);
+void quality_moved(struct path *p);
+
+/* pace.c */
+/* What ACKs and paths have changed: before a connection's turn. */
+void pace_update(struct conn *c);
+bool pace_open(const struct conn *c);
+/* Packets are so far apart that a POLL for each would be a load: the peer's daemon is asked instead. */
+bool pace_is_sparse(const struct conn *c);
+void pace_charge(struct conn *c, uint32_t len);
+void pace_wait(struct conn *c);
+void pace_timer(struct conn *c);
+void pace_hint(struct conn *c, uint16_t hint, uint64_t srtt);
+
+/* hint.c */
+void hint_arrival(struct conn *c);
+void hint_forget(struct conn *c);
+void hint_run(struct engine *e);
 
 /* spray.c */
 struct path *spray_pick(struct conn *c, int avoid);

@@ -16,6 +16,8 @@
 #define TRY_MAX (200 * MSEC)
 /* New messages wait at most so long for the first answer. */
 #define HOLD (5 * MSEC)
+/* A connection's first question waits until its POLLs are back: large packets in front of them would lengthen the RTT. */
+#define FIRST_AFTER (300 * USEC)
 /* Large letters lost on a path in a row, that make it suspect. */
 #define SUSPICIOUS 16
 /* A path that carries less than its target is asked again. */
@@ -122,6 +124,14 @@ static void update(struct conn *c)
 
 /* ---- asking ---- */
 
+static uint64_t due(const struct path *p)
+{
+	uint32_t turns = p->probe_tries + p->probe_mute;
+
+	return p->probe_sent ? p->probe_sent + min_u64(TRY_FIRST << (turns > 8 ? 8 : turns), TRY_MAX) :
+			       p->conn->mtu_first;
+}
+
 static void ask(struct path *p)
 {
 	struct conn *c = p->conn;
@@ -136,7 +146,6 @@ static void ask(struct path *p)
 		.una = p->probe_size,
 		.ts = packet_clock(c->e->now),
 	};
-	uint64_t wait = TRY_FIRST << (p->probe_tries + p->probe_mute > 8 ? 8 : p->probe_tries + p->probe_mute);
 	uint8_t *buf = NULL;
 
 	if (p->port->up && p->probe_size <= p->port->payload_max)
@@ -148,7 +157,7 @@ static void ask(struct path *p)
 		c->e->sent++;
 	}
 	p->probe_sent = c->e->now;
-	timer_by(&c->e->timers, &c->mtu, c->e->now + min_u64(wait, TRY_MAX));
+	timer_by(&c->e->timers, &c->mtu, due(p));
 	/* A small one behind it: if that is answered and the large one is not, size is the matter. */
 	if (p->probe_tries || p->probe_mute) {
 		path_poll(p);
@@ -161,6 +170,58 @@ static void start_at(struct path *p, uint32_t size)
 	p->probe_size = (uint16_t)size;
 	p->probe_tries = p->probe_mute = 0;
 	ask(p);
+}
+
+static void start_later(struct path *p, uint32_t size)
+{
+	p->probe_size = (uint16_t)size;
+	p->probe_tries = p->probe_mute = 0;
+	p->probe_sent = 0;
+	timer_by(&p->conn->e->timers, &p->conn->mtu, p->conn->mtu_first);
+}
+
+/*
+ * Of the paths between the same two ports one asks first, and what it learns holds for all: the questions of many
+ * connections at once would be a queue. Should one route differ, its losses tell.
+ */
+static bool waits(const struct path *p)
+{
+	return !p->dead && !p->probe_size && !p->mtu_at && p->limit < target(p);
+}
+
+static bool is_asked_for(const struct path *p)
+{
+	for (uint32_t i = 0; i < p->conn->npaths; i++) {
+		const struct path *o = &p->conn->paths[i];
+
+		if (o != p && path_siblings(o, p) && !o->dead && o->probe_size)
+			return true;
+	}
+	return false;
+}
+
+/* It does not answer, and may itself be what is wrong. */
+static void others_ask(const struct path *p)
+{
+	for (uint32_t i = 0; i < p->conn->npaths; i++) {
+		struct path *o = &p->conn->paths[i];
+
+		if (o != p && path_siblings(o, p) && waits(o))
+			start_at(o, target(o));
+	}
+}
+
+static void tell_others(const struct path *p)
+{
+	for (uint32_t i = 0; i < p->conn->npaths; i++) {
+		struct path *o = &p->conn->paths[i];
+
+		if (o == p || !path_siblings(o, p) || !waits(o))
+			continue;
+		if (p->limit > o->limit)
+			o->limit = p->limit;
+		o->mtu_at = p->mtu_at;
+	}
 }
 
 /* The next smaller size to be tried; 0: what is known to pass is all that is left. */
@@ -193,6 +254,7 @@ static void settled(struct path *p)
 		p->mtu_told = p->limit;
 	}
 	remember(p);
+	tell_others(p);
 	update(c);
 }
 
@@ -216,6 +278,10 @@ static void again(struct path *p)
 {
 	bool heard = p->last_heard > p->probe_sent;
 
+	if (!p->probe_sent) {
+		ask(p);
+		return;
+	}
 	if (heard)
 		p->probe_tries++;
 	else if (p->probe_mute < UINT8_MAX)
@@ -224,6 +290,8 @@ static void again(struct path *p)
 		step_down(p);
 	else
 		ask(p);
+	if (!heard)
+		others_ask(p);
 }
 
 /* ---- what happens ---- */
@@ -234,6 +302,7 @@ void mtu_begin(struct path *p)
 
 	p->big_lost = 0;
 	p->probe_size = 0;
+	p->mtu_at = 0;
 	p->limit = want < MTU_SAFE ? (uint16_t)want : MTU_SAFE;
 	if (want <= MTU_SAFE || proven(p) >= want) {
 		p->limit = (uint16_t)want;
@@ -242,12 +311,18 @@ void mtu_begin(struct path *p)
 	}
 	if (proven(p) > p->limit)
 		p->limit = (uint16_t)proven(p);
-	start_at(p, want);
+	if (is_asked_for(p))
+		return;
+	if (p->conn->chunk_known)
+		start_at(p, want);
+	else
+		start_later(p, want);
 }
 
 void mtu_begin_all(struct conn *c)
 {
 	c->mtu_hold = c->e->now + HOLD;
+	c->mtu_first = c->e->now + FIRST_AFTER;
 	timer_by(&c->e->timers, &c->mtu, c->mtu_hold);
 	for (uint32_t i = 0; i < c->npaths; i++)
 		c->paths[i].limit = MTU_SAFE;
@@ -318,13 +393,15 @@ void mtu_timer(struct conn *c)
 		release_streams(c);
 	for (uint32_t i = 0; i < c->npaths; i++) {
 		struct path *p = &c->paths[i];
-		uint32_t turns = p->probe_tries + p->probe_mute;
-		uint64_t due = p->probe_sent + min_u64(TRY_FIRST << (turns > 8 ? 8 : turns), TRY_MAX);
 
-		if (!p->probe_size || p->dead)
+		if (p->probe_size && p->dead) {
+			p->probe_size = 0;
+			others_ask(p);
+		}
+		if (!p->probe_size)
 			continue;
-		if (due > now)
-			next = min_u64(next, due);
+		if (due(p) > now)
+			next = min_u64(next, due(p));
 		else
 			again(p);
 	}

@@ -138,7 +138,7 @@ static void peer_moved(struct path *p, const struct mroce_wire_port *now)
 	if (p->dead)
 		path_new_route(p);
 	else
-		path_die(p, "the peer's port has another address");
+		path_die(p, PATH_PEER_MOVED);
 	path_probe_soon(p);
 }
 
@@ -148,7 +148,7 @@ static void peer_port_changed(struct path *p, const struct mroce_port_status *w,
 	if (moved)
 		peer_moved(p, &w->now);
 	if (!w->up && !p->dead)
-		path_die(p, "peer's port went down");
+		path_die(p, PATH_PEER_PORT_DOWN);
 	else if (w->up && p->dead)
 		path_probe_soon(p);
 	else if (resized && !p->dead)
@@ -220,6 +220,7 @@ static void note_route(struct rxpath *rp, struct port *port, const struct packet
 static void note_active(struct conn *c)
 {
 	c->rx_active_at = c->e->now;
+	hint_arrival(c);
 	if (!c->sweep.place)
 		timer_set(&c->e->timers, &c->sweep, c->e->now + SWEEP_EVERY);
 }
@@ -353,6 +354,7 @@ static void give_up_suspects(struct rxpath *rp, struct mroce_path_rx *rx, __u64 
 		if (!bitmap_test(rp->suspect, psn) || !bitmap_test(now_suspect, psn))
 			continue;
 		track_miss(rx, psn);
+		count(rp->conn->e, MROCE_COUNT_LOST_INSIDE);
 		now_suspect[bitmap_word(psn)] &= ~bitmap_bit(psn);
 		any = true;
 	}

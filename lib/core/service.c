@@ -117,7 +117,7 @@ static bool path_port_changed(struct path *p)
 	bool used = !p->dead;
 
 	if (!p->port->up && used) {
-		path_die(p, NULL);
+		path_die(p, PATH_PORT_DOWN);
 		return true;
 	}
 	if (p->port->up && !used)
