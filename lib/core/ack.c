@@ -84,11 +84,11 @@ static void compare(const struct path *p, const struct ack *a, struct news *n)
 		uint64_t seen = bitmap_range(w, lo, span(lo, top)) & a->seen[w];
 		uint64_t holes = bitmap_range(w, lo, span(lo, top - p->tolerance));
 
-		n->placed[w] = p->out[w] & (placed | bitmap_range(w, p->una, below));
-		n->seen[w] = p->out[w] & seen & ~n->placed[w];
-		n->lost[w] = newest ? p->out[w] & holes & ~seen & ~n->placed[w] : 0;
+		n->placed[w] = p->slots->out[w] & (placed | bitmap_range(w, p->una, below));
+		n->seen[w] = p->slots->out[w] & seen & ~n->placed[w];
+		n->lost[w] = newest ? p->slots->out[w] & holes & ~seen & ~n->placed[w] : 0;
 		n->nplaced += (uint32_t)__builtin_popcountll(n->placed[w]);
-		n->nseen += (uint32_t)__builtin_popcountll((n->placed[w] | n->seen[w]) & ~p->seen[w]);
+		n->nseen += (uint32_t)__builtin_popcountll((n->placed[w] | n->seen[w]) & ~p->slots->seen[w]);
 	}
 }
 
@@ -104,9 +104,9 @@ static void compare_times(const struct path *p, const struct ack *a, struct news
 	for (; psn_before(psn, top); psn++) {
 		uint32_t w = bitmap_word(psn);
 		uint64_t bit = bitmap_bit(psn);
-		uint32_t ts = p->slots ? p->slots[psn & (MROCE_WINDOW - 1)].ts : 0;
+		uint32_t ts = p->slots->at[psn & (MROCE_WINDOW - 1)].ts;
 
-		if (!(p->out[w] & bit) || ((n->placed[w] | n->seen[w]) & bit))
+		if (!(p->slots->out[w] & bit) || ((n->placed[w] | n->seen[w]) & bit))
 			continue;
 		if ((int32_t)(a->echo_ts - ts - wait) > 0)
 			n->lost[w] |= bit;
@@ -115,7 +115,7 @@ static void compare_times(const struct path *p, const struct ack *a, struct news
 
 static struct letter *take_letter(struct path *p, uint32_t psn)
 {
-	struct letter *l = &p->conn->e->letters[p->slots[psn & (MROCE_WINDOW - 1)].letter - 1];
+	struct letter *l = &p->conn->e->letters[p->slots->at[psn & (MROCE_WINDOW - 1)].letter - 1];
 
 	path_clear(p, psn);
 	return l;
@@ -141,9 +141,9 @@ static void apply_placed(struct path *p, const struct news *n)
 static void apply_seen(struct path *p, const struct news *n)
 {
 	for (uint32_t w = 0; w < MROCE_WINDOW_WORDS; w++) {
-		uint64_t fresh = n->seen[w] & ~p->seen[w];
+		uint64_t fresh = n->seen[w] & ~p->slots->seen[w];
 
-		p->seen[w] |= fresh;
+		p->slots->seen[w] |= fresh;
 		p->in_flight -= (uint16_t)__builtin_popcountll(fresh);
 	}
 }

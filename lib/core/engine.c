@@ -68,7 +68,7 @@ static void pools_init(struct engine *e)
 	pool_init(&e->recv_pool, sizeof(struct recv), cfg->messages);
 	pool_init(&e->words_pool, CHUNKSET_WORDS * sizeof(uint64_t), 2 * cfg->messages);
 	pool_init(&e->stream_pool, sizeof(struct stream), UINT32_MAX);
-	pool_init(&e->slots_pool, MROCE_WINDOW * sizeof(struct envelope),
+	pool_init(&e->slots_pool, sizeof(struct slots),
 		  cfg->max_conns * MROCE_MAX_PATHS);
 }
 

@@ -220,6 +220,13 @@ struct envelope {
 	uint32_t ts;	 /* when sent, packet_clock() */
 };
 
+/* Of a path on which something is outstanding. */
+struct slots {
+	__u64 out[MROCE_WINDOW_WORDS];	/* PSNs with a letter */
+	__u64 seen[MROCE_WINDOW_WORDS]; /* of these, seen by the peer */
+	struct envelope at[MROCE_WINDOW];
+};
+
 /* How a path does beside the others, see quality.c. A span is a few hundred packets at most. */
 struct quality {
 	uint16_t acked, lost; /* packets of the running span */
@@ -238,9 +245,7 @@ struct path {
 	struct flow flow;
 	uint16_t limit;			/* UDP payload that passes: mtu.c */
 	uint16_t probe_size;		/* being asked for; 0: nothing */
-	struct envelope *slots;		/* MROCE_WINDOW of them while anything is outstanding */
-	__u64 out[MROCE_WINDOW_WORDS];	/* PSNs with a letter */
-	__u64 seen[MROCE_WINDOW_WORDS]; /* of these, seen by the peer */
+	struct slots *slots;		/* NULL: nothing is outstanding */
 	__u64 lost[MROCE_WINDOW_WORDS]; /* given up as lost, among the last MROCE_WINDOW */
 	uint32_t una, next;
 	uint16_t in_flight;  /* neither seen nor lost */

@@ -212,7 +212,7 @@ static bool path_insist(struct path *p)
 static void put_in_slot(struct path *p, const struct letter *l)
 {
 	struct engine *e = p->conn->e;
-	struct envelope *slot = &p->slots[p->next & (MROCE_WINDOW - 1)];
+	struct envelope *slot = &p->slots->at[p->next & (MROCE_WINDOW - 1)];
 	uint32_t w = bitmap_word(p->next);
 	uint64_t bit = bitmap_bit(p->next);
 
@@ -220,8 +220,8 @@ static void put_in_slot(struct path *p, const struct letter *l)
 		p->last_progress = e->now;
 	slot->letter = letter_index(e, l) + 1;
 	slot->ts = packet_clock(e->now);
-	p->out[w] |= bit;
-	p->seen[w] &= ~bit;
+	p->slots->out[w] |= bit;
+	p->slots->seen[w] &= ~bit;
 	p->lost[w] &= ~bit;
 	p->next++;
 	p->begun = true;
@@ -248,6 +248,16 @@ static void letter_failed(struct conn *c, struct letter *l, int err)
 		txmsg_abort(m);
 }
 
+static bool slots_take(struct path *p)
+{
+	p->slots = pool_get_dirty(&p->conn->e->slots_pool);
+	if (!p->slots)
+		return false;
+	memset(p->slots->out, 0, sizeof(p->slots->out));
+	memset(p->slots->seen, 0, sizeof(p->slots->seen));
+	return true;
+}
+
 int path_send(struct path *p, struct letter *l, uint8_t flags)
 {
 	struct conn *c = p->conn;
@@ -255,9 +265,7 @@ int path_send(struct path *p, struct letter *l, uint8_t flags)
 	uint8_t *buf;
 	int err;
 
-	if (!p->slots)
-		p->slots = pool_get_dirty(&c->e->slots_pool);
-	if (!p->slots)
+	if (!p->slots && !slots_take(p))
 		return -EAGAIN;
 	buf = p->port->ops->tx_begin(p->port, &p->flow, MROCE_HDR_LEN + len);
 	if (!buf)
@@ -293,11 +301,11 @@ void path_clear(struct path *p, uint32_t psn)
 	uint32_t w = bitmap_word(psn);
 	uint64_t bit = bitmap_bit(psn);
 
-	if (!(p->seen[w] & bit))
+	if (!(p->slots->seen[w] & bit))
 		p->in_flight--;
-	p->out[w] &= ~bit;
-	p->seen[w] &= ~bit;
-	p->slots[psn & (MROCE_WINDOW - 1)].letter = 0;
+	p->slots->out[w] &= ~bit;
+	p->slots->seen[w] &= ~bit;
+	p->slots->at[psn & (MROCE_WINDOW - 1)].letter = 0;
 	p->unplaced--;
 }
 
@@ -307,7 +315,7 @@ void path_advance(struct path *p)
 	if (!p->unplaced)
 		p->una = p->next;
 	while (p->una != p->next) {
-		uint64_t word = p->out[bitmap_word(p->una)] >> (p->una & 63);
+		uint64_t word = p->slots->out[bitmap_word(p->una)] >> (p->una & 63);
 		uint32_t step = word ? (uint32_t)__builtin_ctzll(word) : 64 - (p->una & 63);
 
 		if (!step)
@@ -325,11 +333,11 @@ void path_advance(struct path *p)
 /* Calls for each PSN with a letter, in order. */
 #define for_each_out(p, psn)                                                \
 	for (uint32_t psn = (p)->una, end_ = (p)->next; psn != end_; psn++) \
-		if (bitmap_test((p)->out, psn))
+		if ((p)->slots && bitmap_test((p)->slots->out, psn))
 
 static struct letter *letter_at(const struct path *p, uint32_t psn)
 {
-	return &p->conn->e->letters[p->slots[psn & (MROCE_WINDOW - 1)].letter - 1];
+	return &p->conn->e->letters[p->slots->at[psn & (MROCE_WINDOW - 1)].letter - 1];
 }
 
 void path_give_up(struct path *p, bool repair)
