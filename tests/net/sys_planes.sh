@@ -11,47 +11,47 @@ planes=4
 # 5 ms in a row bring as much as 0.95 of SHARE of what it was before.
 watch()	# share command...
 {
-	nsenter --net="/run/netns/mr-$fabric-h2" python3 - "$@" <<-'PY'
-	import subprocess, sys, time
-	def received():
-		total = 0
-		for line in open("/proc/net/dev"):
-			name, _, rest = line.partition(":")
-			if name.strip().startswith("p"):
-				total += int(rest.split()[0])
-		return total
-	def sample(seconds):
-		end, out = time.monotonic() + seconds, []
-		while time.monotonic() < end:
-			out.append((time.monotonic(), received()))
-			time.sleep(0.0005)
-		return out
-	def rate(a, b):
-		return (b[1] - a[1]) / (b[0] - a[0])
-	before = sample(0.5)
-	usual = rate(before[0], before[-1])
-	process = subprocess.Popen(sys.argv[2:])
-	start = time.monotonic()
-	after = sample(1.5)
-	if process.wait():
-		sys.exit(1)
-	wanted = 0.95 * float(sys.argv[1]) * usual
-	lowest, back, i = usual, None, 0
-	for j, now in enumerate(after):
-		while now[0] - after[i + 1][0] >= 0.005:
-			i += 1
-		if now[0] - after[i][0] < 0.005:
-			continue
-		r = rate(after[i], now)
-		lowest = min(lowest, r)
-		if r < wanted:
-			back = None
-		elif back is None:
-			back = after[i][0] - start
-	print("before %.0f Mbit/s, lowest 5 ms %.0f, at last back after %s"
-	      % (usual * 8e-6, lowest * 8e-6, "%.1f ms" % (back * 1e3) if back is not None else "more than 1.5 s"))
-	sys.exit(usual < 1e6)
-	PY
+	nsenter --net="/run/netns/mr-$fabric-h2" python3 - "$@" <<'PY'
+import subprocess, sys, time
+def received():
+	total = 0
+	for line in open("/proc/net/dev"):
+		name, _, rest = line.partition(":")
+		if name.strip().startswith("p"):
+			total += int(rest.split()[0])
+	return total
+def sample(seconds):
+	end, out = time.monotonic() + seconds, []
+	while time.monotonic() < end:
+		out.append((time.monotonic(), received()))
+		time.sleep(0.0005)
+	return out
+def rate(a, b):
+	return (b[1] - a[1]) / (b[0] - a[0])
+before = sample(0.5)
+usual = rate(before[0], before[-1])
+process = subprocess.Popen(sys.argv[2:])
+start = time.monotonic()
+after = sample(1.5)
+if process.wait():
+	sys.exit(1)
+wanted = 0.95 * float(sys.argv[1]) * usual
+lowest, back, i = usual, None, 0
+for j, now in enumerate(after):
+	while now[0] - after[i + 1][0] >= 0.005:
+		i += 1
+	if now[0] - after[i][0] < 0.005:
+		continue
+	r = rate(after[i], now)
+	lowest = min(lowest, r)
+	if r < wanted:
+		back = None
+	elif back is None:
+		back = after[i][0] - start
+print("before %.0f Mbit/s, lowest 5 ms %.0f, at last back after %s"
+      % (usual * 8e-6, lowest * 8e-6, "%.1f ms" % (back * 1e3) if back is not None else "more than 1.5 s"))
+sys.exit(usual < 1e6)
+PY
 }
 
 paths_up()	# number
