@@ -306,6 +306,8 @@ measure_conns()
 conns_once()
 {
 	local scale=$BUILD/tests/net/scale place line deadline=$((SECONDS + 240))
+	: >"$work/scale-server"
+	: >"$work/scale-load"
 	spawn o h2 "$work/scale-server" "$scale" serve "$(socket_of o h2)" $CONNECTIONS
 	helpers=("$spawned")
 	until place=$(sed -n 's/^memory //p' "$work/scale-server" | grep .); do
