@@ -82,7 +82,7 @@ incast_once()
 	for ((host = 2; host <= senders + 1; host++)); do
 		flows+=("$kind:h$host:h1,bytes=1048576")
 	done
-	run_flows "$name" -t 30000 -m 65536 -d 16 -w "mr-$PREFIX$name-s1:h1" "${flows[@]}"
+	run_flows "$name" -t 30000 -m 8192 -d 128 -w "mr-$PREFIX$name-s1:h1" "${flows[@]}"
 	us=$(flowstat last)
 	sample incast "$senders:1, last / ideal" "$candidate" ratio "$(awk -v us="$us" -v n="$senders" -v p="$payload" \
 		-v f="$frame" -v mbps="$mbps" -v burst=$TBF_BURST \
