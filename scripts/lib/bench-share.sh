@@ -223,17 +223,19 @@ set_ecn()
 	done
 }
 
-cost_coexist() { echo $((10 + reps * 6 * (seconds + 2))); }
+cost_coexist() { echo $((12 + reps * 8 * (seconds + 2))); }
 measure_coexist()
 {
 	local i control daemon_options
 	hints
+	build_ours u 3 1 --rate "$SHARE_RATE" --limit $SHARE_LIMIT
 	build_ours s 3 1 --rate "$SHARE_RATE" --limit $SHARE_LIMIT --ce-threshold $MARK_BYTES
 	hints --mark
 	build_ours v 3 1 --rate "$SHARE_RATE" --limit $SHARE_LIMIT
 	for ((i = 0; i < reps; i++)); do
 		turn "coexist, turn $((i + 1)) of $reps"
 		for control in $(controls); do
+			coexist_once "no marks" u "$control"
 			set_ecn s 0
 			coexist_once "switch marks, TCP without ECN" s "$control"
 			set_ecn s 1
