@@ -67,6 +67,7 @@ clean_up()
 {
 	local status=$?
 	trap - EXIT INT TERM
+	[ -z "$current" ] || end_processes "$current"
 	remove_fabrics
 	[ -z "$work" ] || rm -rf "$work"
 	exit "$status"

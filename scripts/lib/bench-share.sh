@@ -82,7 +82,7 @@ incast_once()
 	for ((host = 2; host <= senders + 1; host++)); do
 		flows+=("$kind:h$host:h1,bytes=1048576")
 	done
-	run_flows "$name" -t 30000 -m 65536 -d 16 -w "mr-$PREFIX$name-s1:h1" "${flows[@]}"
+	run_flows "$name" -t 30000 -m 8192 -d 128 -w "mr-$PREFIX$name-s1:h1" "${flows[@]}"
 	us=$(flowstat last)
 	sample incast "$senders:1, last / ideal" "$candidate" ratio "$(awk -v us="$us" -v n="$senders" -v p="$payload" \
 		-v f="$frame" -v mbps="$mbps" -v burst=$TBF_BURST \
@@ -223,17 +223,19 @@ set_ecn()
 	done
 }
 
-cost_coexist() { echo $((10 + reps * 6 * (seconds + 2))); }
+cost_coexist() { echo $((12 + reps * 8 * (seconds + 2))); }
 measure_coexist()
 {
 	local i control daemon_options
 	hints
+	build_ours u 3 1 --rate "$SHARE_RATE" --limit $SHARE_LIMIT
 	build_ours s 3 1 --rate "$SHARE_RATE" --limit $SHARE_LIMIT --ce-threshold $MARK_BYTES
 	hints --mark
 	build_ours v 3 1 --rate "$SHARE_RATE" --limit $SHARE_LIMIT
 	for ((i = 0; i < reps; i++)); do
 		turn "coexist, turn $((i + 1)) of $reps"
 		for control in $(controls); do
+			coexist_once "no marks" u "$control"
 			set_ecn s 0
 			coexist_once "switch marks, TCP without ECN" s "$control"
 			set_ecn s 1
@@ -306,6 +308,8 @@ measure_conns()
 conns_once()
 {
 	local scale=$BUILD/tests/net/scale place line deadline=$((SECONDS + 240))
+	: >"$work/scale-server"
+	: >"$work/scale-load"
 	spawn o h2 "$work/scale-server" "$scale" serve "$(socket_of o h2)" $CONNECTIONS
 	helpers=("$spawned")
 	until place=$(sed -n 's/^memory //p' "$work/scale-server" | grep .); do

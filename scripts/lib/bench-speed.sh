@@ -309,7 +309,7 @@ measure_cpu()
 	table cpu
 }
 
-cost_planes() { echo $((14 + reps * 4 * (seconds + 1))); }
+cost_planes() { echo $((30 + reps * 4 * (seconds + 1))); }
 measure_planes()
 {
 	local rate=${KEPT_RATES%% *} i planes goodput single daemon_options
