@@ -104,6 +104,22 @@ paths_to()	# address
 	[ "$(on h1 -j show path | json "sum(p['remote'] == '$1' and p['state'] == 'up' for p in d['paths'])")" = 2 ]
 }
 
+# A route that goes, and is there again.
+no_route()	# share plane
+{
+	watch "$1" ip -n "mr-$fabric-h1" route del "10.$2.0.0/24" dev "p$2"
+}
+
+route_again()	# share plane
+{
+	watch "$1" ip -n "mr-$fabric-h1" route add "10.$2.0.0/24" dev "p$2" src "10.$2.0.1"
+}
+
+reason_is()	# paths words
+{
+	[ "$(on h1 -j show path | json "sum(p['state'] == 'dead' and p['reason'] == '$2' for p in d['paths'])")" = "$1" ]
+}
+
 # Each plane of h2 gets its part of what h1 sends.
 shares()	# planes
 {
@@ -145,6 +161,10 @@ check "its paths are back" wait_until paths_up 8
 measured "a plane becomes a black hole" plane 0.75 3 --blackhole
 check "its paths are left" wait_until paths_up 6
 measured "it is back" plane 1 3 --no-blackhole
+check "its paths are back" wait_until paths_up 8
+measured "a route is withdrawn" no_route 0.75 1
+check "its paths say so" wait_until reason_is 2 "no route"
+measured "the route is back" route_again 1 1
 check "its paths are back" wait_until paths_up 8
 measured "the peer's interface gets another address" new_address 1 4 77
 check "its paths lead there" wait_until paths_to 10.4.0.77

@@ -100,7 +100,7 @@ static void *sim_tx_begin(struct port *port, struct flow *flow, uint32_t len)
 	CHECK(s, !sp->tx, "h%u.%u: tx_begin() again before tx_end()", sp->host->index, port->index);
 	CHECK(s, len <= port->payload_max, "h%u.%u: tx_begin(%u), payload_max is %u",
 	      sp->host->index, port->index, len, port->payload_max);
-	if (s->failed)
+	if (s->failed || sp->no_route)
 		return NULL;
 	if (tx_full(sp)) {
 		sp->tx_refused++;
@@ -157,7 +157,7 @@ static bool sim_reachable(struct port *port, const struct ip *remote)
 	const struct sim *s = sp->host->s;
 	uint32_t plane = remote->a[s->cfg.ipv6 ? 7 : 13];
 
-	return s->cfg.routed || plane == sp->plane;
+	return !sp->no_route && (s->cfg.routed || plane == sp->plane);
 }
 
 static const struct port_ops sim_port_ops = {
@@ -337,7 +337,8 @@ void host_clock_jump(struct host *h, uint64_t ns)
 
 void host_clock_stop(struct host *h, uint64_t ns)
 {
-	trace_text(h->s, TR_EVENT, (int)h->index, "clock stands for %llu ns", (unsigned long long)ns);
+	trace_text(h->s, TR_EVENT, (int)h->index, "clock stands for %llu ns",
+		   (unsigned long long)ns);
 	h->stopped_at = host_now(h);
 	h->stopped_until = h->s->now + ns;
 	h->ahead -= ns;

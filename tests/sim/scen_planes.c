@@ -161,6 +161,47 @@ static void link_dies(struct sim *s)
 	deaths(s, DIES_WITH_THE_LINK, 60, 0.5, 1);
 }
 
+/* ---- routes ---- */
+
+static uint32_t dead_for(const struct sim *s, uint32_t side, enum path_reason why)
+{
+	struct path_stats st;
+	uint32_t n = 0;
+
+	for (uint32_t p = 0; !engine_path_stats(s->pairs[0]->end[side].conn, p, &st); p++)
+		n += st.state == PATH_DEAD && st.reason == why;
+	return n;
+}
+
+static bool both_left(struct sim *s)
+{
+	return dead_for(s, 1, PATH_NO_ROUTE) == s->cfg.paths / s->cfg.planes;
+}
+
+static bool none_dead(struct sim *s)
+{
+	return !dead_for(s, 1, PATH_NO_ROUTE);
+}
+
+/* The route by one plane goes while packets and answers are under way both ways, and comes back. */
+static void route_gone(struct sim *s)
+{
+	world_build(s);
+	if (!world_connect(s))
+		return;
+	world_traffic(s);
+	for (uint32_t i = 0; i < 10 && !s->failed; i++) {
+		world_wait(s, 3 * MS + rng_below(&s->app_rng, MS));
+		s->hosts[1]->ports[0].no_route = true;
+		world_wait_for(s, 20 * MS, both_left, "the paths to be left for want of a route");
+		s->hosts[1]->ports[0].no_route = false;
+		world_wait_for(s, SEC, none_dead, "the paths to be back");
+	}
+	CHECK(s, s->open, "all was done before the route had gone ten times");
+	world_wait_lanes(s);
+	world_finish(s);
+}
+
 /* ---- one path is bad ---- */
 
 /* Nothing that the receiver says about path 0 arrives. */
@@ -277,6 +318,10 @@ const struct scenario plane_scenarios[] = {
 	  "one of four links goes down, and a host knows, 60 times",
 	  { GIGABIT, .planes = 4 },
 	  link_dies },
+	{ "route_gone",
+	  "a route goes under load and comes back, ten times",
+	  { .planes = 2, .count = 4000, .rate_mbps = 200, .max = 30000 },
+	  route_gone },
 	{ "acks_lost_on_a_path",
 	  "no answer about one path arrives",
 	  { BULK(200), .planes = 4 },

@@ -379,6 +379,7 @@ struct sim_port {
 	struct frame *tx; /* between tx_begin and tx_end */
 	uint32_t tx_queued;
 	bool adopted_only;
+	bool no_route;
 	uint8_t generation; /* of its address */
 	uint64_t tx_packets, tx_refused;
 };
