@@ -232,7 +232,7 @@ void show_paths(const json_t *list)
 	static const char *const heads[] = { "CONN",	 ">PATH",    ">PORT",	"REMOTE",
 					     ">SPORT",	 "STATE",    "REASON",	">CWND", ">INFL",
 					     ">SRTT-US", ">MIN-US",  ">TX-PKT", ">REPAIRS",
-					     ">SPUR",	 ">RTOS",    ">NACKS",	">DEATHS", ">MOVES",
+					     ">SPUR",	 ">RTOS",    ">NACKS",	">DEATHS", ">MOVES", ">MTU",
 					     ">RX-PKT",	 ">RX-GAPS", ">REORD",	NULL };
 	static const char *const keys[] = { "conn",
 					    "path",
@@ -252,6 +252,7 @@ void show_paths(const json_t *list)
 					    "nacks",
 					    "deaths",
 					    "moves",
+					    "mtu",
 					    "rx_packets",
 					    "rx_gaps",
 					    "reorder_tolerance",

@@ -109,6 +109,7 @@ static uint32_t receive(struct daemon *d)
 
 	do {
 		n = d->driver->rx(d->ports, d->now, RX_BUDGET);
+		d->rx_packets += n;
 		publish(d);
 		work += n;
 	} while (n >= RX_MORE && work < RX_MAX);
@@ -121,7 +122,6 @@ uint32_t worker_turn(struct daemon *d)
 
 	d->now = daemon_clock();
 	work = receive(d);
-	d->rx_packets += work;
 	work += submit(d);
 	work += engine_run(d->engine, d->now, TX_BUDGET);
 	work += d->driver->tx(d->ports);

@@ -75,8 +75,7 @@ static uint32_t proven(const struct path *p)
 	const struct proof *proof = proof_of(p);
 
 	if (!proof->size || proof->port != p->port->index ||
-	    !ip_equal(&proof->remote, &p->flow.remote) ||
-	    p->conn->e->now - proof->at > PROOF_LIFE)
+	    !ip_equal(&proof->remote, &p->flow.remote) || p->conn->e->now - proof->at > PROOF_LIFE)
 		return 0;
 	return proof->size;
 }
@@ -114,7 +113,8 @@ static void update(struct conn *c)
 	}
 	chunk = mtu_chunk(least == UINT32_MAX ? MTU_SAFE : least);
 	c->chunk = chunk < c->chunk_max ? chunk : c->chunk_max;
-	if (c->chunk < CHUNK_LEAST) /* an interface that takes nothing: its paths cannot be used anyway */
+	if (c->chunk <
+	    CHUNK_LEAST) /* an interface that takes nothing: its paths cannot be used anyway */
 		c->chunk = CHUNK_LEAST;
 	if (least != UINT32_MAX && !c->chunk_known)
 		release_streams(c);
@@ -128,8 +128,8 @@ static uint64_t due(const struct path *p)
 {
 	uint32_t turns = p->probe_tries + p->probe_mute;
 
-	return p->probe_sent ? p->probe_sent + min_u64(TRY_FIRST << (turns > 8 ? 8 : turns), TRY_MAX) :
-			       p->conn->mtu_first;
+	return p->probe_sent ? p->probe_sent + min_u64(TRY_FIRST << (turns > 8 ? 8 : turns), TRY_MAX)
+			     : p->conn->mtu_first;
 }
 
 static void ask(struct path *p)
@@ -245,12 +245,13 @@ static void settled(struct path *p)
 	p->big_lost = 0;
 	p->mtu_at = c->e->now;
 	if (p->limit < target(p) && p->limit != p->mtu_told) {
-		engine_log(c->e, LOG_WARNING,
-			   "conn %08x: path %u to %s through %s carries IP packets of %u bytes, the "
-			   "interfaces take %u: larger ones vanish on the way; smaller chunks are "
-			   "sent, check the MTU of the network between",
-			   c->id, p->index, ip_text(&p->flow.remote, peer), p->port->name,
-			   p->limit + headers(p), target(p) + headers(p));
+		engine_log(
+			c->e, LOG_WARNING,
+			"conn %08x: path %u to %s through %s carries IP packets of %u bytes, the "
+			"interfaces take %u: larger ones vanish on the way; smaller chunks are "
+			"sent, check the MTU of the network between",
+			c->id, p->index, ip_text(&p->flow.remote, peer), p->port->name,
+			p->limit + headers(p), target(p) + headers(p));
 		p->mtu_told = p->limit;
 	}
 	remember(p);

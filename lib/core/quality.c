@@ -121,7 +121,8 @@ static void judge(struct path *p)
 	}
 	if (q->bad < PATIENCE)
 		q->bad++;
-	if (q->bad < PATIENCE || now < q->moved_at + q->wait_ms * MSEC || another_is_leaving(p->conn))
+	if (q->bad < PATIENCE || now < q->moved_at + q->wait_ms * MSEC ||
+	    another_is_leaving(p->conn))
 		return;
 	wait = q->wait_ms ? 2u * q->wait_ms : MOVE_WAIT_MS;
 	q->wait_ms = (uint16_t)(wait < MOVE_WAIT_MAX_MS ? wait : MOVE_WAIT_MAX_MS);

@@ -93,7 +93,8 @@ static void drive(struct mroce_conn **conns, uint32_t outstanding, uint64_t unti
 				die("poll", contexts[m]);
 			for (int i = 0; i < n; i++) {
 				if (done[i].status != MROCE_OK) {
-					fprintf(stderr, "write: %s\n", mroce_status_text(done[i].status));
+					fprintf(stderr, "write: %s\n",
+						mroce_status_text(done[i].status));
 					exit(1);
 				}
 				bytes[done[i].id] += again ? SIZE : 0;

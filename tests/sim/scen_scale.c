@@ -61,8 +61,8 @@ static void all_at_once(struct sim *s)
 	all = goodput(&s->cfg, s->now - start);
 	sim_note(s, "%u connections up after %llu ms; %.2f Gbit/s, one alone %.2f; Jain's index half way %.3f",
 		 s->npairs, (unsigned long long)(up / MS), all, single, fair);
-	CHECK(s, all >= 0.8 * single, "%u connections get %.2f Gbit/s, one alone %.2f", s->npairs, all,
-	      single);
+	CHECK(s, all >= 0.8 * single, "%u connections get %.2f Gbit/s, one alone %.2f", s->npairs,
+	      all, single);
 	CHECK(s, fair >= 0.8, "Jain's index of bytes half way is %.3f", fair);
 out:
 	world_finish(s);
