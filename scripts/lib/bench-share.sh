@@ -297,6 +297,7 @@ cost_conns() { echo $((5 + reps * (15 + 2 * seconds))); }
 measure_conns()
 {
 	local i
+	[ -x "$BUILD/tests/net/scale" ] || die "$BUILD/tests/net/scale is missing: run make net-tests first"
 	for ((i = 0; i < reps; i++)); do
 		turn "conns, turn $((i + 1)) of $reps"
 		build_ours o 2 1 --direct
