@@ -96,7 +96,7 @@ write_docs()
 	{
 		echo "# Measured figures"
 		echo
-		echo "Written by \`$COMMAND\` on $about."
+		echo "Written by \`$COMMAND\` on $(date -u +%F), $about."
 		echo "Medians of $reps runs of $seconds s that took turns with TCP's; other machines give other figures, the ratios"
 		echo "are what to look at. What is measured and how: \`scripts/bench --help\`; the targets: \`tests/fabric/targets\`."
 		echo "The same promises in the simulator, free of what this machine's CPUs can do: [simulated.md](simulated.md)."

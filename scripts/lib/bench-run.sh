@@ -261,7 +261,7 @@ flowstat()
 	local what=$1
 	shift
 	case $what in
-	last | jain) tests/fabric/flowstat "$what" "$work/flows.json" ;;
+	last | jain | heard) tests/fabric/flowstat "$what" "$work/flows.json" ;;
 	*) tests/fabric/flowstat "$what" "$work/flows.json" "$work/flows.tsv" "$@" ;;
 	esac
 }

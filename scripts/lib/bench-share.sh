@@ -77,20 +77,21 @@ measure_plane()
 # SENDERS CANDIDATE FABRIC KIND PAYLOAD FRAME: of a packet, as a port counts it.
 incast_once()
 {
-	local senders=$1 candidate=$2 name=$3 kind=$4 payload=$5 frame=$6 flows=() host us two_rtts mbps
+	local senders=$1 candidate=$2 name=$3 kind=$4 payload=$5 frame=$6 flows=() host us settled mbps
 	mbps=$(mbps_of "$SHARE_RATE")
 	for ((host = 2; host <= senders + 1; host++)); do
 		flows+=("$kind:h$host:h1,bytes=1048576")
 	done
-	run_flows "$name" -t 30000 -m 8192 -d 128 -w "mr-$PREFIX$name-s1:h1" "${flows[@]}"
+	run_flows "$name" -t 30000 -m 16384 -d 64 -w "mr-$PREFIX$name-s1:h1" "${flows[@]}"
 	us=$(flowstat last)
 	sample incast "$senders:1, last / ideal" "$candidate" ratio "$(awk -v us="$us" -v n="$senders" -v p="$payload" \
 		-v f="$frame" -v mbps="$mbps" -v burst=$TBF_BURST \
 		'BEGIN { print us / ((n * 1048576 * f / p - burst) * 8 / mbps) }')"
 	sample incast "$senders:1, Jain's index" "$candidate" index "$(flowstat jain)"
-	two_rtts=$((2 * (300000 * 8 / mbps / 1000 + 1)))
-	sample incast "$senders:1, drops in the first 2 RTTs" "$candidate" packets "$(flowstat drops 0 $two_rtts)"
-	sample incast "$senders:1, drops after 2 RTTs" "$candidate" packets "$(flowstat drops $two_rtts 60000)"
+	# From when all were heard, which took each a round trip: this machine starts its senders one after the other.
+	settled=$(awk -v us="$(flowstat heard)" -v mbps="$mbps" 'BEGIN { print us / 1e3 + 300000 * 8 / mbps / 1e3 }')
+	sample incast "$senders:1, drops in the first 2 RTTs" "$candidate" packets "$(flowstat drops 0 "$settled")"
+	sample incast "$senders:1, drops after 2 RTTs" "$candidate" packets "$(flowstat drops "$settled" 60000)"
 	keep_run incast "$senders.${candidate// /-}"
 }
 
@@ -296,6 +297,7 @@ cost_conns() { echo $((5 + reps * (15 + 2 * seconds))); }
 measure_conns()
 {
 	local i
+	[ -x "$BUILD/tests/net/scale" ] || die "$BUILD/tests/net/scale is missing: run make net-tests first"
 	for ((i = 0; i < reps; i++)); do
 		turn "conns, turn $((i + 1)) of $reps"
 		build_ours o 2 1 --direct

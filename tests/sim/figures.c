@@ -322,6 +322,44 @@ out:
 	end(s, w);
 }
 
+/*
+ * One connection and one flow of TCP to the same host. TCP's share of what would be its fair share, and ours; with
+ * marking on TCP must keep a third.
+ */
+static void coexist(struct sim *s, uint64_t seed, double *value, bool ecn)
+{
+	struct sim *w = begin(s, &s->cfg, seed);
+	uint64_t tcp, time = 10 * window(s);
+	struct cross *cross;
+	double ours, theirs;
+
+	pair_connect(pair_new(w, 1, 0));
+	if (!world_wait_for(w, 10 * SEC, world_all_up, "all connections to be up"))
+		goto out;
+	cross = cross_start(w, 2, 0, ecn);
+	wait_a_while(w, 0, 10 * MS);
+	pour(w->pairs[0], 64 * KIB);
+	world_wait(w, time);
+	tcp = cross_bytes(cross);
+	ours = rate_of(w->pairs[0], time);
+	theirs = (double)(cross_bytes(cross) - tcp) / (double)time;
+	value[0] = theirs / ((ours + theirs) / 2);
+	value[1] = ours / ((ours + theirs) / 2);
+	cross_stop(cross);
+out:
+	end(s, w);
+}
+
+static void beside_tcp(struct sim *s, uint64_t seed, double *value)
+{
+	coexist(s, seed, value, false);
+}
+
+static void beside_tcp_ecn(struct sim *s, uint64_t seed, double *value)
+{
+	coexist(s, seed, value, true);
+}
+
 /* ---- the table ---- */
 
 #define KEPT(goal, least)                                          \
@@ -360,6 +398,15 @@ out:
 			{ "share of the link used", true, NAN, used },      \
 	}
 
+#define BESIDE(fn)                                                       \
+	fn,                                                              \
+	{                                                                \
+		{ "TCP's share of its fair share", true, 0.333, 0.333 }, \
+		{                                                        \
+			"ours of ours", true, NAN, 0                     \
+		}                                                        \
+	}
+
 static const struct figure figures[] = {
 	{ "fig_loss_0.1", KEPT(0.995, 0.98) },
 	{ "fig_loss_01", KEPT(0.98, 0.96) },
@@ -381,6 +428,10 @@ static const struct figure figures[] = {
 	{ "fig_fair_own_marks", FAIR(0.90, 0.40, 0.80) },
 	{ "fig_fair_same_hosts", FAIR(0.95, 0.60, 0.80) },
 	{ "fig_victim", victim, { { "share of its rate kept", true, 0.95, 0.95 } } },
+	{ "fig_tcp_no_marks", BESIDE(beside_tcp) },
+	{ "fig_tcp_marks", BESIDE(beside_tcp) },
+	{ "fig_tcp_own_marks", BESIDE(beside_tcp) },
+	{ "fig_tcp_ecn", BESIDE(beside_tcp_ecn) },
 	{ "fig_spurious",
 	  spurious,
 	  { { "goodput / link rate", true, NAN, 0.85 },
@@ -512,6 +563,19 @@ const struct scenario figure_scenarios[] = {
 	{ "fig_victim",
 	  "beside an incast of eight, without a common bottleneck",
 	  { .hosts = 11, GIGABIT },
+	  run_figure },
+	{ "fig_tcp_no_marks", "beside TCP, nothing marks", { .hosts = 3, GIGABIT }, run_figure },
+	{ "fig_tcp_marks",
+	  "beside TCP without ECN, the switch marks",
+	  { .hosts = 3, GIGABIT, .ce_bytes = 40000 },
+	  run_figure },
+	{ "fig_tcp_own_marks",
+	  "beside TCP without ECN, the receiver's virtual queue marks",
+	  { .hosts = 3, GIGABIT, .mark = true },
+	  run_figure },
+	{ "fig_tcp_ecn",
+	  "beside TCP with ECN, the switch marks",
+	  { .hosts = 3, GIGABIT, .ce_bytes = 40000 },
 	  run_figure },
 	{ "fig_spurious", "P10: 1 % loss", { FOUR_PLANES, .imp.loss = PERCENT }, run_figure },
 	{ NULL, NULL, { 0 }, NULL },

@@ -229,6 +229,8 @@ void host_rx(struct host *h, struct sim_port *sp, struct frame *p)
 		frame_free(s, p);
 		return;
 	}
+	if (s->rx_tap && s->rx_tap(s, h, sp, p))
+		return;
 	p->queue = (uint8_t)queue;
 	p->ce |= twin_mark(&sp->port, p->len, s->now);
 	verdict = twin_rx(&sp->port, p->data, p->len, p->ce, queue, reply, &reply_len);

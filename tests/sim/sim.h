@@ -13,6 +13,7 @@
  *	poke.c      states of the engine that would take days to reach
  *	world.c     from a configuration to hosts, connections and lanes; the standard scenario
  *	scen_*.c random.c   the scenarios
+ *	cross.c     somebody else's traffic
  *	figures.c   what we promise, as distributions over seeds
  *	main.c      options and TAP
  */
@@ -41,8 +42,10 @@
 #define GUARD 64
 
 struct sim;
+struct sim_port;
 struct host;
 struct pair;
+struct cross;
 
 /* ---- random numbers: splitmix64, one state per purpose so that they do not disturb each other ---- */
 
@@ -187,6 +190,9 @@ struct frame {
 /* Sees every packet before the network does; may change it. False: the network loses it. */
 typedef bool (*tap_fn)(struct sim *s, struct frame *p);
 
+/* Sees every packet that arrives at a host; true: it has taken it. */
+typedef bool (*rx_tap_fn)(struct sim *s, struct host *h, struct sim_port *sp, struct frame *p);
+
 struct frame *frame_new(struct sim *s, uint32_t room);
 void frame_free(struct sim *s, struct frame *p);
 struct frame *frame_copy(struct sim *s, const struct frame *p);
@@ -210,6 +216,11 @@ bool host_owns_frame(event_fn fn);
 /* The switches of the plane take no larger IP packets from now on, and say nothing of it. */
 void net_plane_mtu(struct sim *s, uint32_t plane, uint32_t mtu);
 void net_plane_down(struct sim *s, uint32_t plane, bool down);
+
+/* One flow like TCP's, without end, on plane 0; one in a world. Freed with it. */
+struct cross *cross_start(struct sim *s, uint32_t from, uint32_t to, bool ecn);
+uint64_t cross_bytes(const struct cross *c);
+void cross_stop(struct cross *c);
 
 /* ---- memory ---- */
 
@@ -484,6 +495,8 @@ struct sim {
 	struct frame *pool;
 	uint32_t frame_room, frames_out;
 	tap_fn tap;
+	rx_tap_fn rx_tap;
+	struct cross *cross;
 	uint64_t tap_state[8];
 	struct frame *tap_frame; /* one that the tap has kept */
 	bool spine_down[MROCE_MAX_PORTS][MAX_SPINES];

@@ -109,6 +109,7 @@ void world_free(struct sim *s)
 		free(p);
 	}
 	s->pool = NULL;
+	free(s->cross);
 }
 
 bool world_all_up(struct sim *s)
