@@ -291,11 +291,14 @@ static int open_programs(struct afxdp *a, const struct afxdp_params *p)
 		.object_dir = p->cfg->object_dir,
 		.allow_generic = p->cfg->allow_generic,
 		.adopt = p->cfg->adopt,
+		.share = p->cfg->share,
 	};
 	int err = attach_open(&a->attach, &params, p->shared, a->log);
 
 	if (!err && a->attach.adopted)
 		err = guardian_watch_tables(p->guardian, a->attach.tables, a->log);
+	else if (!err && a->attach.shared_on)
+		err = guardian_watch_shared(p->guardian, a->mif->ifindex, a->log);
 	if (err || !p->cfg->nack)
 		return err;
 	err = tc_open(&a->tc, p->cfg->object_dir, p->name, a->mif->ifindex, a->attach.tables,
@@ -351,7 +354,7 @@ static void tell(const struct afxdp *a)
 
 	a->log(LOG_INFO, "%s: address %s, MTU %u, payload %u, %s XDP%s (program id %u), %u queue%s, %s, NACKs by %s",
 	       a->port.name, ip_text(&a->port.addr, text), a->port.mtu, a->port.payload_max,
-	       a->attach.generic ? "generic" : "native", a->attach.adopted ? " adopted" : "",
+	       a->attach.generic ? "generic" : "native", a->attach.adopted ? " adopted" : a->attach.shared_on ? " shared" : "",
 	       a->attach.prog_id, a->queues, a->queues > 1 ? "s" : "",
 	       a->xsks[0].zero_copy ? "zero copy" : "copy mode",
 	       !a->tc_open     ? "nobody (switched off)"
