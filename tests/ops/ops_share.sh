@@ -76,7 +76,7 @@ filter_port() {	# port [options]
 
 # The programs behind v0's dispatcher, in the order in which they run.
 behind() {
-	in_ns a xdp-loader status v0 | awk '$1 == "=>" { print $3 }' | xargs
+	in_ns a xdp-loader status v0 | awk '$1 == "=>" { printf "%s%s", sep, $3; sep = " " }'
 }
 
 behind_is() {	# names
