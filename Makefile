@@ -121,7 +121,7 @@ UNIT_LOW  := $(filter $(patsubst %,$(BUILD)/tests/unit/test_%,$(LOW_NAMES)),$(UN
 UNIT_HIGH := $(filter-out $(UNIT_LOW),$(UNIT))
 
 # --- goals ---------------------------------------------------------------------------------------
-.PHONY: all deps tools check demo bench install uninstall lint format fuzz fabric asan clean help
+.PHONY: all deps tools check demo bench figures install uninstall lint format fuzz fabric asan clean help
 .PHONY: test-programs unit sim bpf-tests fuzz-programs asan-programs FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -135,6 +135,7 @@ help:
 	@echo 'check      install packages, build, run every test (as root; see docs/testing.md)'
 	@echo 'demo       install packages, build, send real files over a lossy fabric (as root)'
 	@echo 'bench      install packages, build, measure against TCP (as root)'
+	@echo 'figures    measure and simulate all figures of the documentation anew (as root, an hour)'
 	@echo 'install    into DESTDIR=$(DESTDIR) PREFIX=$(PREFIX); uninstall takes it away again'
 	@echo 'deb        Debian packages, into the folder above this one'
 	@echo 'asan       unit and simulator tests under ASan and UBSan'
@@ -166,8 +167,17 @@ demo:
 
 bench:
 	@scripts/deps
-	+@$(SUBMAKE) all fabric
+	@scripts/deps --bench || echo 'bench: goes on without plots, or without a profile'
+	+@$(SUBMAKE) all fabric net-tests
 	@scripts/bench
+
+# Writes the figures of the documentation anew: docs/measured.md, docs/simulated.md, docs/plots/.
+figures:
+	@scripts/deps
+	@scripts/deps --bench
+	+@$(SUBMAKE) all fabric net-tests sim
+	@scripts/sim-figures --docs
+	@scripts/bench --docs
 
 asan: asan-programs
 	@$(RUN_TESTS) asan
@@ -262,7 +272,7 @@ $(OPS): %: %.o
 	$(LINK) -lseccomp
 $(FUZZ): %: %.o $(call objects,$(FUZZ_HELP)) $(DAEMON) $(CLIENT) $(CORE) $(COMMON)
 	$(LINK) -fsanitize=fuzzer $(LIBS)
-$(patsubst %.c,$(BUILD)/%,$(FABRIC_SRC)): %: %.o $(call objects,$(FABRIC_HELP))
+$(patsubst %.c,$(BUILD)/%,$(FABRIC_SRC)): %: %.o $(call objects,$(FABRIC_HELP)) $(CLIENT)
 	$(LINK) $(LIBS)
 
 $(BUILD)/man/%: docs/man/%.scd | tools
