@@ -27,8 +27,9 @@ struct job {
 	uint32_t id[TABLES];
 };
 
-#define JOBS_MAX (2 * 8) /* TC, and tables or a shared dispatcher, of MROCE_MAX_PORTS */
-_Static_assert(JOBS_MAX >= 2 * MROCE_MAX_PORTS, "two jobs a port");
+/* TC, and tables or a shared dispatcher, of every port; and of interfaces that came back: the oldest give way. */
+#define JOBS_MAX 128
+_Static_assert(JOBS_MAX >= 8 * MROCE_MAX_PORTS, "two jobs a port");
 
 void guardian_init(struct guardian *g)
 {
@@ -100,10 +101,9 @@ static void __attribute__((noreturn)) stand_guard(int pipe)
 			break;
 		if (job.kind == JOB_RELEASE)
 			_exit(0);
-		if (n < JOBS_MAX)
-			jobs[n++] = job;
+		jobs[n++ % JOBS_MAX] = job;
 	}
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n && i < JOBS_MAX; i++)
 		do_job(&jobs[i]);
 	_exit(0);
 }

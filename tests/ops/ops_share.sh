@@ -3,12 +3,10 @@
 #
 # An interface shared with XDP programs of others by libxdp's dispatcher: xdp-filter before and after
 # mroced, programs attached by xdp-loader and adopted, crashes, and what `mroce detach` takes away.
-# shellcheck source-path=SCRIPTDIR source=../net/port_lib.sh
+# shellcheck source-path=SCRIPTDIR source=pair_lib.sh
 PORT_NS=${PORT_NS:-mrsh$$}
-. "$(dirname "$0")/../net/port_lib.sh"
+. "$(dirname "$0")/pair_lib.sh"
 trap 'unload; cleanup' EXIT
-
-exchange=$build/tests/net/exchange
 
 # xdp-filter keeps pins of its own outside the namespace.
 unload() {
@@ -19,34 +17,6 @@ unload() {
 
 kernel_has_ext() {
 	bpftool feature probe kernel 2>/dev/null | grep -q 'program_type ext is available'
-}
-
-launch() {	# a|b options of mroced: 0 when it is ready
-	local where=$1
-	shift
-	nsenter --net="/run/netns/$ns$where" "$build/mroced" --socket "$work/$where.sock" -i v0 "$@" >"$work/log.$where" 2>&1 &
-	daemon[$where]=$!
-	wait_until ready_or_over "$where"
-	grep -q ready: "$work/log.$where" || { cat "$work/log.$where"; return 1; }
-}
-
-ready_or_over() {
-	grep -q ready: "$work/log.$1" || ! kill -0 "${daemon[$1]}"
-}
-
-over() {	# a|b
-	kill "${daemon[$1]}"
-	wait "${daemon[$1]}"
-	local status=$?
-	unset "daemon[$1]"
-	return $status
-}
-
-killed() {	# a|b
-	kill -9 "${daemon[$1]}"
-	wait "${daemon[$1]}" 2>/dev/null
-	unset "daemon[$1]"
-	return 0
 }
 
 refused() {	# words options
@@ -89,18 +59,6 @@ pings() {
 
 no_ping() {
 	! in_ns b "$build/mroce" --socket "$work/b.sock" ping -c 1 -W 1 10.77.0.1
-}
-
-transfers() {
-	nsenter --net="/run/netns/${ns}a" "$exchange" serve "$work/a.sock" >"$work/serve" 2>&1 &
-	local server=$!
-	wait_until grep -q ready "$work/serve"
-	in_ns b "$exchange" run "$work/b.sock" 10.77.0.1 --messages 20 --streams 4 --sizes 1,4000,300000 &&
-		wait "$server" || { cat "$work/serve"; kill -9 "$server"; return 1; }
-}
-
-attach_of() {
-	in_ns a "$build/mroce" --socket "$work/a.sock" -j show port | grep -o '"attach": "[a-z]*"'
 }
 
 by_loader() {
