@@ -127,8 +127,8 @@ all_bare() {
 }
 
 check "two hosts, two planes" two_hosts
-launch a >/dev/null
-launch b >/dev/null
+launch a
+launch b
 check "both planes are up" ports_become "v0 up, v1 up"
 traffic_on
 check "v0 is deleted: its port goes down" gone
@@ -147,21 +147,21 @@ check "also back" renamed_back
 over a
 over b
 if few_queues >/dev/null 2>&1; then
-	launch a >/dev/null
-	launch b >/dev/null
+	launch a
+	launch b
 	check "more queues: opened anew" more_queues
 	check "v0 carries by itself" only_v0_carries
 else
 	skip "more queues: opened anew" "ethtool cannot set the channels of veth here"
-	launch a >/dev/null
-	launch b >/dev/null
+	launch a
+	launch b
 fi
 check "a stops in order" over a
 check "b stops in order" over b
 check "nothing is left" wait_until all_bare
 
-launch MROCE_TC=netlink a >/dev/null
-launch MROCE_TC=netlink b >/dev/null
+launch MROCE_TC=netlink a
+launch MROCE_TC=netlink b
 check "TC filters: v0 deleted" gone
 check "and back" back
 killed a
@@ -179,13 +179,13 @@ link_again() {
 	link_make 0
 }
 
-launch a --port socket >/dev/null
+launch a --port socket
 link_again
 check "plain sockets: told to restart, once" told_to_restart
 over a
 wait_until link_is_up a v0
 ip -n "${ns}a" link set dev v0 xdpdrv obj "$build/bpf/mroce_xdp.bpf.o" sec xdp.frags
-launch a >/dev/null
+launch a
 link_again
 check "an adopted program: told to restart, once" told_to_restart
 check "stops in order" over a

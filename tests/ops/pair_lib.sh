@@ -20,8 +20,9 @@ launch() {	# [VARIABLE=VALUE...] a|b options of mroced: 0 when it is ready
 	for plane in "${planes[@]}"; do
 		use+=(-i "$plane")
 	done
+	: >"$work/log.$where"
 	env "${env[@]}" nsenter --net="/run/netns/$ns$where" "$build/mroced" --socket "$work/$where.sock" \
-		"${use[@]}" "$@" >"$work/log.$where" 2>&1 &
+		"${use[@]}" "$@" >>"$work/log.$where" 2>&1 &
 	daemon[$where]=$!
 	wait_until ready_or_over "$where"
 	grep -q ready: "$work/log.$where" || { cat "$work/log.$where"; return 1; }
@@ -36,6 +37,7 @@ over() {	# a|b
 	wait "${daemon[$1]}"
 	local status=$?
 	unset "daemon[$1]"
+	[[ $status == 0 ]] || { echo "mroced of $1: exit status $status"; cat "$work/log.$1"; }
 	return $status
 }
 
