@@ -87,7 +87,9 @@ static bool all_take_frags(uint32_t ifindex)
 
 int share_attach(struct bpf_object *object, uint32_t ifindex, bool generic)
 {
-	DECLARE_LIBXDP_OPTS(xdp_program_opts, opts, .obj = object, .prog_name = BPF_XDP_PROGRAM);
+	struct xdp_program_opts opts = { .sz = sizeof(opts),
+					 .obj = object,
+					 .prog_name = BPF_XDP_PROGRAM };
 	struct xdp_program *p = xdp_program__create(&opts);
 	int err = (int)libxdp_get_error(p);
 
