@@ -70,6 +70,8 @@ static const struct setting settings[] = {
 	       "UDP destination port, the same on all hosts"),
 	{ "ports", "allow_generic", "allow-generic", 0, KIND_BOOL, true, AT(allow_generic), 0, 1, 0, NULL,
 	  NULL, "take generic (slow) XDP mode where a driver has no native one", false },
+	{ "ports", "share", "share", 0, KIND_BOOL, true, AT(share), 0, 1, 0, NULL,
+	  NULL, "share the interfaces with XDP programs of others, by libxdp's dispatcher", false },
 	{ "ports", "nack", "no-nack", 0, KIND_BOOL, false, AT(nack), 0, 1, 1, NULL,
 	  NULL, "no NACKs from the kernel: losses are found by polling", false },
 	NUMBER("ports", "link_mbps", "link-mbps", link_mbps, 0, 10000000, 0,

@@ -45,6 +45,7 @@ struct config {
 	char *port;			       /* afxdp, socket, auto */
 	uint32_t udp_port;
 	uint32_t allow_generic;
+	uint32_t share;
 	uint32_t nack;
 	uint32_t link_mbps;
 	uint32_t mark;

@@ -56,6 +56,7 @@ static int open_ports(const struct config *cfg, struct daemon *d, struct portset
 		.link_mbps = cfg->link_mbps,
 		.mark = cfg->mark,
 		.adopt = true,
+		.share = cfg->share,
 		.ring_size = cfg->ring_size,
 		.log = journal,
 	};

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "load.h"
+#include "share.h"
 
 #define MAPS_MAX 32
 
@@ -45,6 +46,18 @@ static void find_link(struct adopt_found *found)
 	}
 }
 
+static void find_shared(uint32_t ifindex, struct adopt_found *found)
+{
+	uint32_t id = share_find(ifindex);
+
+	found->shared = true;
+	if (!id)
+		return;
+	found->prog_id = id;
+	found->ours = true;
+	strcpy(found->name, BPF_XDP_PROGRAM);
+}
+
 int adopt_find(uint32_t ifindex, struct adopt_found *out)
 {
 	LIBBPF_OPTS(bpf_xdp_query_opts, query);
@@ -58,7 +71,10 @@ int adopt_find(uint32_t ifindex, struct adopt_found *out)
 	if (!out->prog_id)
 		return 0;
 	find_name(out);
-	find_link(out);
+	if (strcmp(out->name, SHARE_DISPATCHER) == 0)
+		find_shared(ifindex, out);
+	else
+		find_link(out);
 	return 0;
 }
 

@@ -9,10 +9,11 @@
 #include "tables.h"
 
 struct adopt_found {
-	uint32_t prog_id; /* 0: no program */
+	uint32_t prog_id; /* 0: no program; of ours behind a dispatcher, if it is there */
 	uint32_t link_id; /* 0: attached by netlink (`ip link`) */
 	bool generic;
 	bool ours;     /* named mroce_xdp */
+	bool shared;   /* libxdp's dispatcher is attached, with ours behind it or without */
 	char name[16]; /* empty: may not be looked at (needs CAP_SYS_ADMIN) */
 };
 

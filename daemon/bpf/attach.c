@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include "adopt.h"
 #include "load.h"
+#include "share.h"
 
 /* A killed daemon's link is gone a moment after the process. */
 #define GONE_TRIES 100
@@ -30,11 +31,17 @@ static int refuse_foreign(const struct attach_params *p, const struct adopt_foun
 		    "%s: program mroce_xdp (id %u) is attached and adopting is switched off: "
 		    "`ip link set dev %s xdp off` removes it",
 		    p->interface, f->prog_id, p->interface);
-	else if (strcmp(name, "xdp_dispatcher") == 0)
+	else if (f->shared)
 		log(LOG_ERR,
-		    "%s: libxdp's dispatcher (id %u) is attached with another program: "
-		    "`xdp-loader status %s` names it, `xdp-loader unload %s --all` removes it",
-		    p->interface, f->prog_id, p->interface, p->interface);
+		    "%s: libxdp's dispatcher (id %u) is attached with another program: share = yes "
+		    "(--share) puts mroced's beside it; `xdp-loader status %s` names it",
+		    p->interface, f->prog_id, p->interface);
+	else if (p->share)
+		log(LOG_ERR,
+		    "%s: XDP program %s (id %u) is attached without libxdp's dispatcher, so nothing "
+		    "can be put beside it: attach it by `xdp-loader load`, or "
+		    "`ip link set dev %s xdp off`",
+		    p->interface, name, f->prog_id, p->interface);
 	else
 		log(LOG_ERR,
 		    "%s: another XDP program is attached: %s (id %u): stop the program that owns "
@@ -44,6 +51,12 @@ static int refuse_foreign(const struct attach_params *p, const struct adopt_foun
 	return -EBUSY;
 }
 
+/* Without CAP_SYS_ADMIN a program has no name to us: it may be a killed daemon's. */
+static bool may_go_soon(const struct adopt_found *f)
+{
+	return f->prog_id && !f->shared && ((f->ours && f->link_id) || !f->name[0]);
+}
+
 static int find_settled(const struct attach_params *p, struct adopt_found *found, log_fn log)
 {
 	struct timespec wait = { .tv_nsec = GONE_WAIT_NS };
@@ -51,7 +64,7 @@ static int find_settled(const struct attach_params *p, struct adopt_found *found
 
 	for (int i = 0; i < GONE_TRIES; i++) {
 		err = adopt_find(p->ifindex, found);
-		if (err || !found->ours || !found->link_id)
+		if (err || !may_go_soon(found))
 			break;
 		nanosleep(&wait, NULL);
 	}
@@ -81,7 +94,8 @@ static int adopt(struct attach *a, const struct attach_params *p, const struct a
 	a->prog_id = found->prog_id;
 	tables_silence(a->tables);
 	memset(a->tables->paths, 0, sizeof(*a->tables->paths) * MROCE_MAX_CONNS * MROCE_MAX_PATHS);
-	log(LOG_INFO, "%s: adopted program mroce_xdp (id %u) as attached", p->interface, a->prog_id);
+	log(LOG_INFO, "%s: adopted program mroce_xdp (id %u) as attached%s", p->interface, a->prog_id,
+	    found->shared ? " behind libxdp's dispatcher" : "");
 	return 0;
 }
 
@@ -151,6 +165,45 @@ static int attach_own(struct attach *a, const struct attach_params *p, struct ta
 	return a->link;
 }
 
+static int load_shared(struct attach *a, const struct attach_params *p, struct tables *shared, log_fn log)
+{
+	int err = load_xdp_shared(p->object_dir, shared, p->interface, p->ifindex, false, &a->object, log);
+
+	if (!err || err == -EBUSY || err == -EPERM || err == -ENOMEM || !p->allow_generic)
+		return err;
+	log(LOG_WARNING,
+	    "%s: NATIVE XDP REFUSED (%s): generic mode is used, expect a fraction of the speed",
+	    p->interface, strerror(-err));
+	a->generic = true;
+	return load_xdp_shared(p->object_dir, shared, p->interface, p->ifindex, true, &a->object, log);
+}
+
+static int attach_shared(struct attach *a, const struct attach_params *p, struct tables *shared, log_fn log)
+{
+	int err = share_possible(p->interface, log);
+	int xsks;
+
+	if (err)
+		return err;
+	err = load_shared(a, p, shared, log);
+	if (err) {
+		log(LOG_ERR,
+		    "%s: libxdp cannot attach the XDP program beside others: %s; "
+		    "`xdp-loader status %s` tells what is there%s",
+		    p->interface, strerror(-err), p->interface,
+		    p->allow_generic ? "" : "; generic mode was not tried, since it is not allowed");
+		return err;
+	}
+	a->shared_on = p->ifindex;
+	a->tables = shared;
+	xsks = bpf_object__find_map_fd_by_name(a->object, MROCE_MAP_XSKS);
+	a->xsks = xsks < 0 ? xsks : fcntl(xsks, F_DUPFD_CLOEXEC, 0);
+	a->prog_id = share_find(p->ifindex);
+	log(LOG_INFO, "%s: XDP program mroce_xdp (id %u) shares the interface by libxdp's dispatcher",
+	    p->interface, a->prog_id);
+	return a->xsks < 0 ? -ENOENT : 0;
+}
+
 int attach_open(struct attach *a, const struct attach_params *p, struct tables *shared, log_fn log)
 {
 	struct adopt_found found;
@@ -162,10 +215,12 @@ int attach_open(struct attach *a, const struct attach_params *p, struct tables *
 	err = find_settled(p, &found, log);
 	if (err)
 		return err;
-	if (!found.prog_id)
-		err = attach_own(a, p, shared, log);
-	else if (found.ours && !found.link_id && p->adopt)
+	if (found.ours && !found.link_id && p->adopt)
 		err = adopt(a, p, &found, log);
+	else if (p->share && !found.ours && (!found.prog_id || found.shared))
+		err = attach_shared(a, p, shared, log);
+	else if (!found.prog_id)
+		err = attach_own(a, p, shared, log);
 	else
 		err = refuse_foreign(p, &found, log);
 	if (err)
@@ -179,6 +234,8 @@ void attach_close(struct attach *a)
 		tables_silence(&a->own);
 	if (a->link >= 0)
 		close(a->link);
+	if (a->shared_on)
+		share_detach(a->shared_on);
 	if (a->xsks >= 0)
 		close(a->xsks);
 	if (a->object)

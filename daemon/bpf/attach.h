@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * attach.h: the XDP program of one interface: loaded and attached by us with a bpf_link that dies with
- * the process, or adopted from `ip link`.
+ * the process; or put beside others' programs behind libxdp's dispatcher; or adopted from `ip link` or
+ * `xdp-loader`.
  */
 #ifndef BPF_ATTACH_H
 #define BPF_ATTACH_H
@@ -16,7 +17,7 @@ struct attach_params {
 	const char *interface;
 	uint32_t ifindex;
 	const char *object_dir;
-	bool allow_generic, adopt;
+	bool allow_generic, adopt, share;
 };
 
 struct attach {
@@ -25,6 +26,7 @@ struct attach {
 	int xsks;		   /* fd of the XSKMAP */
 	uint32_t prog_id;
 	bool adopted, generic;
+	uint32_t shared_on; /* the interface on which we share a dispatcher; 0: we do not */
 	struct tables *tables; /* the shared ones, or own */
 	struct tables own;
 };

@@ -10,11 +10,13 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "share.h"
 #include "tc.h"
 
 enum job_kind {
 	JOB_TC,
 	JOB_TABLES,
+	JOB_SHARE,
 	JOB_RELEASE,
 };
 
@@ -25,8 +27,9 @@ struct job {
 	uint32_t id[TABLES];
 };
 
-#define JOBS_MAX (2 * 8) /* TC and tables of MROCE_MAX_PORTS */
-_Static_assert(JOBS_MAX >= 2 * MROCE_MAX_PORTS, "two jobs a port");
+/* TC, and tables or a shared dispatcher, of every port; and of interfaces that came back: the oldest give way. */
+#define JOBS_MAX 128
+_Static_assert(JOBS_MAX >= 8 * MROCE_MAX_PORTS, "two jobs a port");
 
 void guardian_init(struct guardian *g)
 {
@@ -61,6 +64,7 @@ static void do_job(const struct job *job)
 	switch (job->kind) {
 	case JOB_TC: tc_remove(job->ifindex, job->clsact_is_ours, silent); break;
 	case JOB_TABLES: silence_tables(job); break;
+	case JOB_SHARE: share_detach(job->ifindex); break;
 	case JOB_RELEASE: break;
 	}
 }
@@ -97,10 +101,9 @@ static void __attribute__((noreturn)) stand_guard(int pipe)
 			break;
 		if (job.kind == JOB_RELEASE)
 			_exit(0);
-		if (n < JOBS_MAX)
-			jobs[n++] = job;
+		jobs[n++ % JOBS_MAX] = job;
 	}
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n && i < JOBS_MAX; i++)
 		do_job(&jobs[i]);
 	_exit(0);
 }
@@ -155,6 +158,13 @@ int guardian_watch_tables(struct guardian *g, const struct tables *t, log_fn log
 	struct job job = { .kind = JOB_TABLES };
 
 	memcpy(job.id, t->id, sizeof(job.id));
+	return tell(g, &job, log);
+}
+
+int guardian_watch_shared(struct guardian *g, uint32_t ifindex, log_fn log)
+{
+	struct job job = { .kind = JOB_SHARE, .ifindex = ifindex };
+
 	return tell(g, &job, log);
 }
 

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/utsname.h>
 #include "mroce_tc.skel.h"
+#include "share.h"
 #include "mroce_xdp.skel.h"
 
 /* The end of what libbpf and the verifier said last: printed only when a load failed. */
@@ -159,6 +160,22 @@ static int explain(const char *interface, const char *name, int err, log_fn log)
 	return err;
 }
 
+/* After loading. The object is closed if anything fails. */
+static int keep(struct bpf_object *object, struct tables *t, const char *interface, struct bpf_object **out,
+		log_fn log)
+{
+	int err = 0;
+
+	if (!tables_present(t))
+		err = take_tables(object, t, interface, log);
+	if (err) {
+		bpf_object__close(object);
+		return err;
+	}
+	*out = object;
+	return 0;
+}
+
 static int load(struct bpf_object *object, const char *name, struct tables *t,
 		const char *interface, struct bpf_object **out, log_fn log)
 {
@@ -173,14 +190,7 @@ static int load(struct bpf_object *object, const char *name, struct tables *t,
 		bpf_object__close(object);
 		return explain(interface, name, err, log);
 	}
-	if (!tables_present(t))
-		err = take_tables(object, t, interface, log);
-	if (err) {
-		bpf_object__close(object);
-		return err;
-	}
-	*out = object;
-	return 0;
+	return keep(object, t, interface, out, log);
 }
 
 int load_xdp(const char *dir, struct tables *t, const char *interface, struct bpf_object **out,
@@ -191,6 +201,29 @@ int load_xdp(const char *dir, struct tables *t, const char *interface, struct bp
 
 	return load(open_object(dir, "mroce_xdp", bytes, size, log), "mroce_xdp", t, interface, out,
 		    log);
+}
+
+int load_xdp_shared(const char *dir, struct tables *t, const char *interface, uint32_t ifindex, bool generic,
+		    struct bpf_object **out, log_fn log)
+{
+	size_t size;
+	const void *bytes = mroce_xdp__elf_bytes(&size);
+	struct bpf_object *object = open_object(dir, "mroce_xdp", bytes, size, log);
+	int err;
+
+	if (!object)
+		return -ENOENT;
+	err = reuse_tables(object, t);
+	if (!err)
+		err = share_attach(object, ifindex, generic);
+	if (err) {
+		bpf_object__close(object);
+		return err;
+	}
+	err = keep(object, t, interface, out, log);
+	if (err)
+		share_detach(ifindex);
+	return err;
 }
 
 int load_tc(const char *dir, struct tables *t, const char *interface, struct bpf_object **out,

@@ -72,24 +72,6 @@ static int attach_filter(const struct tc *tc, int side)
 	return bpf_tc_attach(&hook, &opts);
 }
 
-static int attach_filters(struct tc *tc, struct guardian *g, log_fn log)
-{
-	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = (int)tc->ifindex,
-		    .attach_point = BPF_TC_INGRESS | BPF_TC_EGRESS);
-	int err = bpf_tc_hook_create(&hook);
-
-	if (err && err != -EEXIST)
-		return err;
-	tc->clsact_is_ours = !err;
-	tc->netlink = true;
-	err = guardian_watch_tc(g, tc->ifindex, tc->clsact_is_ours, log);
-	for (int i = 0; i < 2 && !err; i++)
-		err = attach_filter(tc, i);
-	if (err)
-		tc_remove(tc->ifindex, tc->clsact_is_ours, log);
-	return err;
-}
-
 static bool is_ours(uint32_t prog_id)
 {
 	struct bpf_prog_info info = { 0 };
@@ -103,6 +85,38 @@ static bool is_ours(uint32_t prog_id)
 	       strncmp(info.name, PROGRAM_PREFIX, strlen(PROGRAM_PREFIX)) == 0;
 	close(fd);
 	return ours;
+}
+
+static bool has_our_filter(uint32_t ifindex)
+{
+	for (int side = 0; side < 2; side++) {
+		LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = (int)ifindex,
+			    .attach_point = sides[side].point);
+		LIBBPF_OPTS(bpf_tc_opts, opts, .handle = FILTER_HANDLE, .priority = FILTER_PRIORITY);
+
+		if (!bpf_tc_query(&hook, &opts) && is_ours(opts.prog_id))
+			return true;
+	}
+	return false;
+}
+
+static int attach_filters(struct tc *tc, struct guardian *g, log_fn log)
+{
+	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = (int)tc->ifindex,
+		    .attach_point = BPF_TC_INGRESS | BPF_TC_EGRESS);
+	int err = bpf_tc_hook_create(&hook);
+
+	if (err && err != -EEXIST)
+		return err;
+	/* With filters that a killed daemon left, the qdisc is its, too. */
+	tc->clsact_is_ours = !err || has_our_filter(tc->ifindex);
+	tc->netlink = true;
+	err = guardian_watch_tc(g, tc->ifindex, tc->clsact_is_ours, log);
+	for (int i = 0; i < 2 && !err; i++)
+		err = attach_filter(tc, i);
+	if (err)
+		tc_remove(tc->ifindex, tc->clsact_is_ours, log);
+	return err;
 }
 
 static int remove_filter(uint32_t ifindex, int side, log_fn log)

@@ -8,6 +8,7 @@
 #include <linux/if_link.h>
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -80,8 +81,18 @@ int mirror_add_interface(struct mirror *m, const char *name, uint32_t ifindex)
 		return -ENOSPC;
 	memset(mif, 0, sizeof(*mif));
 	strncpy(mif->name, name, sizeof(mif->name) - 1);
+	memcpy(mif->called, mif->name, sizeof(mif->called));
 	mif->ifindex = ifindex;
 	return (int)m->nifs++;
+}
+
+void mirror_rebind(struct mirror_if *mif, uint32_t ifindex)
+{
+	mif->ifindex = ifindex;
+	mif->exists = false;
+	mif->flags = 0;
+	mif->changed = true;
+	memcpy(mif->called, mif->name, sizeof(mif->called));
 }
 
 static struct mirror_if *find(struct mirror *m, uint32_t ifindex)
@@ -169,8 +180,10 @@ static void apply_link(struct mirror *m, const struct nlmsghdr *nlh)
 	get_u32(a.at[IFLA_MTU], &mif->mtu);
 	get_u32(a.at[IFLA_NUM_RX_QUEUES], &mif->rx_queues);
 	get_mac(a.at[IFLA_ADDRESS], mif->mac);
+	if (mif->exists && a.at[IFLA_IFNAME])
+		snprintf(mif->called, sizeof(mif->called), "%s", mnl_attr_get_str(a.at[IFLA_IFNAME]));
 	if (before.exists == mif->exists && before.flags == mif->flags && before.mtu == mif->mtu &&
-	    memcmp(before.mac, mif->mac, 6) == 0)
+	    memcmp(before.mac, mif->mac, 6) == 0 && strcmp(before.called, mif->called) == 0)
 		return;
 	mif->changed = true;
 	/* The kernel drops the routes of a link that goes down without a word about each. */

@@ -40,8 +40,10 @@ struct mirror_neigh {
 };
 
 struct mirror_if {
-	char name[16];
+	char name[16];	 /* as configured: an interface of this name is ours */
+	char called[16]; /* by the kernel now: interfaces can be renamed */
 	uint32_t ifindex;
+	uint32_t again; /* another interface of that name, which was told and is not used */
 	bool exists;
 	bool listed;	/* in the dump that is being read */
 	uint32_t flags; /* IFF_* */
@@ -72,6 +74,8 @@ void mirror_init(struct mirror *m);
 void mirror_free(struct mirror *m);
 /* Index of the new interface in ifs[], or -ENOSPC. */
 int mirror_add_interface(struct mirror *m, const char *name, uint32_t ifindex);
+/* The interface of that name is another one now, with this number. Follow it by a full dump. */
+void mirror_rebind(struct mirror_if *mif, uint32_t ifindex);
 /* Before a full dump: forgets routes, addresses and neighbours. */
 void mirror_forget(struct mirror *m);
 /* After its list of links: those that were not in it are gone. */

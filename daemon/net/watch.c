@@ -158,6 +158,11 @@ static void read_anew(struct watch *w, const char *why)
 		w->log(LOG_ERR, "netlink: tables cannot be read: %s", strerror(-err));
 }
 
+void watch_resync(struct watch *w)
+{
+	read_anew(w, NULL);
+}
+
 /*
  * Changes were dropped: newer ones than those that still wait, which would spoil what is read anew. So
  * they go first.

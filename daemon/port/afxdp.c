@@ -3,6 +3,7 @@
 
 #include <bpf/bpf.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "ifstate.h"
@@ -79,9 +80,9 @@ static int ctl_send(struct port *port, const struct ip *remote, const void *payl
 {
 	struct afxdp *a = of_port(port);
 	struct mirror_target target;
-	int err = mirror_resolve(a->mif, remote, &a->port.addr, &target);
+	int err = a->opened_on ? mirror_resolve(a->mif, remote, &a->port.addr, &target) : -ENETDOWN;
 
-	if (err == -EHOSTUNREACH)
+	if (err == -EHOSTUNREACH || err == -ENETDOWN)
 		return err;
 	return door_send(&a->door, &target.src, remote, payload, len);
 }
@@ -175,6 +176,8 @@ uint32_t afxdp_rx(struct afxdp *a, uint64_t now, uint32_t budget)
 	bool empty = true, door_empty = false;
 
 	a->now = now;
+	if (!a->opened_on)
+		return 0;
 	for (uint32_t i = 0; i < a->queues; i++) {
 		struct xsk *x = &a->xsks[(a->next_queue + i) % a->queues];
 		uint32_t max = budget - total < XSK_BATCH ? budget - total : XSK_BATCH;
@@ -225,13 +228,23 @@ static bool take_state(struct afxdp *a)
 	a->port.mtu = a->mif->mtu > UINT16_MAX ? UINT16_MAX : a->mif->mtu;
 	a->ip_max = a->mif->mtu < FRAME_IP_MAX ? a->mif->mtu : FRAME_IP_MAX;
 	a->port.payload_max = payload_of_mtu(a);
-	a->port.up = mirror_link_up(a->mif) && has_address && a->mif->mtu >= PORT_MTU_MIN;
+	a->port.up = a->opened_on == a->mif->ifindex && mirror_link_up(a->mif) && has_address &&
+		     a->mif->mtu >= PORT_MTU_MIN;
 	if (!ip_equal(&addr, &before.addr)) {
 		a->routes.addr = addr;
 		route_table_forget(&a->routes);
 	}
 	return a->port.up != before.up || a->port.mtu != before.mtu ||
 	       !ip_equal(&addr, &before.addr);
+}
+
+/* What is bound to the interface stays bound to it. */
+static void take_name(struct afxdp *a)
+{
+	if (strcmp(a->port.name, a->mif->called) == 0)
+		return;
+	a->log(LOG_NOTICE, "%s: the interface is called %s now", a->port.name, a->mif->called);
+	snprintf(a->port.name, sizeof(a->port.name), "%s", a->mif->called);
 }
 
 void afxdp_follow(struct afxdp *a, uint64_t now)
@@ -242,10 +255,12 @@ void afxdp_follow(struct afxdp *a, uint64_t now)
 	if (!a->mif->changed)
 		return;
 	a->mif->changed = false;
+	take_name(a);
 	if (!take_state(a))
 		return;
 	ifstate_tell(a->mif, &a->port, was_up, a->log);
-	tables_local(a->attach.tables, a->port.index, &a->port.addr);
+	if (a->opened_on)
+		tables_local(a->attach.tables, a->port.index, &a->port.addr);
 	engine_port_changed(a->engine, &a->port, now);
 }
 
@@ -253,7 +268,7 @@ void afxdp_follow(struct afxdp *a, uint64_t now)
 
 static void count_queues(struct afxdp *a)
 {
-	ethtool_read(a->port.name, &a->facts);
+	ethtool_read(a->mif->called, &a->facts);
 	a->queues = a->facts.rx_queues ? a->facts.rx_queues : a->mif->rx_queues;
 	if (!a->queues)
 		a->queues = 1;
@@ -291,11 +306,14 @@ static int open_programs(struct afxdp *a, const struct afxdp_params *p)
 		.object_dir = p->cfg->object_dir,
 		.allow_generic = p->cfg->allow_generic,
 		.adopt = p->cfg->adopt,
+		.share = p->cfg->share,
 	};
 	int err = attach_open(&a->attach, &params, p->shared, a->log);
 
 	if (!err && a->attach.adopted)
 		err = guardian_watch_tables(p->guardian, a->attach.tables, a->log);
+	else if (!err && a->attach.shared_on)
+		err = guardian_watch_shared(p->guardian, a->mif->ifindex, a->log);
 	if (err || !p->cfg->nack)
 		return err;
 	err = tc_open(&a->tc, p->cfg->object_dir, p->name, a->mif->ifindex, a->attach.tables,
@@ -351,7 +369,7 @@ static void tell(const struct afxdp *a)
 
 	a->log(LOG_INFO, "%s: address %s, MTU %u, payload %u, %s XDP%s (program id %u), %u queue%s, %s, NACKs by %s",
 	       a->port.name, ip_text(&a->port.addr, text), a->port.mtu, a->port.payload_max,
-	       a->attach.generic ? "generic" : "native", a->attach.adopted ? " adopted" : "",
+	       a->attach.generic ? "generic" : "native", a->attach.adopted ? " adopted" : a->attach.shared_on ? " shared" : "",
 	       a->attach.prog_id, a->queues, a->queues > 1 ? "s" : "",
 	       a->xsks[0].zero_copy ? "zero copy" : "copy mode",
 	       !a->tc_open     ? "nobody (switched off)"
@@ -365,6 +383,7 @@ static int open_all(struct afxdp *a, const struct afxdp_params *p)
 
 	if (err)
 		return err;
+	a->opened_on = a->mif->ifindex;
 	take_state(a);
 	count_queues(a);
 	a->port.speed = p->cfg->link_mbps ? p->cfg->link_mbps : a->facts.speed;
@@ -430,7 +449,9 @@ void afxdp_activate(struct afxdp *a, const struct portset_config *cfg)
 	tables_activate(a->attach.tables, cfg->udp_port, a->tc_open);
 }
 
-void afxdp_close(struct afxdp *a)
+/* ---- interfaces that go and come back ---- */
+
+static void shut(struct afxdp *a)
 {
 	if (a->tc_open)
 		tc_close(&a->tc);
@@ -439,8 +460,71 @@ void afxdp_close(struct afxdp *a)
 		xsk_close(&a->xsks[i]);
 	free(a->xsks);
 	door_close(&a->door);
-	route_table_free(&a->routes);
 	a->xsks = NULL;
 	a->queues = a->tx_queues = 0;
-	a->tc_open = false;
+	a->tc_open = a->port.up = false;
+	a->opened_on = 0;
+}
+
+void afxdp_close(struct afxdp *a)
+{
+	shut(a);
+	route_table_free(&a->routes);
+}
+
+static bool other_queues(const struct afxdp *a)
+{
+	struct ethtool_facts now = { 0 };
+
+	ethtool_read(a->mif->called, &now);
+	return now.rx_queues && a->facts.rx_queues && now.rx_queues != a->facts.rx_queues;
+}
+
+/* Could it be opened? Nothing is said of what is missing: that was told when it went. */
+static bool ready(const struct afxdp *a)
+{
+	struct ip addr;
+
+	return mirror_link_enabled(a->mif) && a->mif->mtu >= PORT_MTU_MIN &&
+	       ifstate_address(a->mif, a->address_wanted ? &a->wanted : NULL, &a->port.addr, &addr);
+}
+
+bool afxdp_needs_mending(const struct afxdp *a)
+{
+	if (!a->opened_on)
+		return ready(a);
+	return !a->mif->exists || a->mif->ifindex != a->opened_on || other_queues(a);
+}
+
+static void quiet(int level, const char *fmt, ...)
+{
+	(void)level;
+	(void)fmt;
+}
+
+void afxdp_mend(struct afxdp *a, const struct afxdp_params *p, uint64_t now)
+{
+	log_fn log = a->log;
+	int err;
+
+	if (a->mif->exists && a->opened_on == a->mif->ifindex)
+		log(LOG_NOTICE, "%s: has another number of queues now and is opened anew", a->port.name);
+	shut(a);
+	engine_port_changed(a->engine, &a->port, now);
+	if (!ready(a))
+		return;
+	if (a->mending_fails)
+		a->log = quiet;
+	err = open_all(a, p);
+	a->log = log;
+	a->mending_fails = err != 0;
+	if (err) {
+		shut(a);
+		return;
+	}
+	route_table_forget(&a->routes);
+	a->mif->changed = false;
+	tell(a);
+	afxdp_activate(a, p->cfg);
+	engine_port_changed(a->engine, &a->port, now);
 }

@@ -26,6 +26,8 @@ struct afxdp {
 	struct mirror_if *mif;
 	struct ip wanted; /* address asked for by NAME@ADDRESS */
 	bool address_wanted;
+	uint32_t opened_on; /* the interface that has our programs and sockets; 0: none */
+	bool mending_fails; /* and has been told */
 	struct ethtool_facts facts;
 	struct attach attach;
 	struct tc tc;
@@ -67,6 +69,9 @@ void afxdp_close(struct afxdp *a);
 /* Each sees to one port and returns what portset.h says of all. */
 uint32_t afxdp_rx(struct afxdp *a, uint64_t now, uint32_t budget);
 bool afxdp_tx(struct afxdp *a);
+/* See portkind.h. */
+bool afxdp_needs_mending(const struct afxdp *a);
+void afxdp_mend(struct afxdp *a, const struct afxdp_params *p, uint64_t now);
 /* Takes over changes that the mirror saw. */
 void afxdp_follow(struct afxdp *a, uint64_t now);
 json_t *afxdp_show(const struct afxdp *a);

@@ -51,6 +51,39 @@ static void silence(void *shared)
 		tables_silence(&s->tables);
 }
 
+/* The tables of an adopted program go with its interface, and with them what connections have in them. */
+static bool mendable(const struct port *port)
+{
+	return !((const struct afxdp *)port->priv)->attach.adopted;
+}
+
+static bool needs_mending(const struct port *port)
+{
+	return mendable(port) && afxdp_needs_mending(port->priv);
+}
+
+static void mend(void *shared, struct port *port, const struct portset_config *cfg, uint64_t now)
+{
+	struct afxdp_shared *s = shared;
+	struct afxdp *a = port->priv;
+	struct portset_config fixed = *cfg;
+	struct afxdp_params params = {
+		.cfg = &fixed,
+		.name = a->mif->called,
+		.wanted = a->address_wanted ? &a->wanted : NULL,
+		.ring_size = cfg->ring_size,
+		.mif = a->mif,
+		.watch = a->routes.watch,
+		.shared = &s->tables,
+		.guardian = &s->guardian,
+		.engine = a->engine,
+	};
+
+	/* The engine holds on to the tables that this port had, and they are those of our own programs. */
+	fixed.adopt = false;
+	afxdp_mend(a, &params, now);
+}
+
 static int open_port(void *shared, const struct port_params *p, struct port **out)
 {
 	struct afxdp_shared *s = shared;
@@ -155,6 +188,9 @@ const struct port_kind port_kind_afxdp = {
 	.tx = tx,
 	.follow = follow,
 	.every_second = every_second,
+	.mendable = mendable,
+	.needs_mending = needs_mending,
+	.mend = mend,
 	.shared_counters = shared_counters,
 	.counters = counters,
 	.show = show,

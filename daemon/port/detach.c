@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include "daemon/bpf/adopt.h"
 #include "daemon/bpf/load.h"
+#include "daemon/bpf/share.h"
 #include "daemon/bpf/tc.h"
 #include "portset.h"
 
@@ -30,6 +31,18 @@ static int detach_netlink(uint32_t ifindex, const struct adopt_found *found)
 			      found->generic ? XDP_FLAGS_SKB_MODE : XDP_FLAGS_DRV_MODE, NULL);
 }
 
+static int detach_found(uint32_t ifindex, const struct adopt_found *found)
+{
+	int err;
+
+	if (found->link_id)
+		return detach_link(found->link_id);
+	if (!found->shared)
+		return detach_netlink(ifindex, found);
+	err = share_detach(ifindex);
+	return err < 0 ? err : 0;
+}
+
 /* 1 removed, 0 nothing of ours, or -errno. */
 static int detach_xdp(const char *interface, uint32_t ifindex, log_fn log)
 {
@@ -45,7 +58,7 @@ static int detach_xdp(const char *interface, uint32_t ifindex, log_fn log)
 	}
 	if (!found.prog_id)
 		return 0;
-	err = found.link_id ? detach_link(found.link_id) : detach_netlink(ifindex, &found);
+	err = detach_found(ifindex, &found);
 	if (err)
 		log(LOG_ERR, "%s: XDP program %s (id %u) cannot be detached: %s", interface,
 		    found.name, found.prog_id, strerror(-err));
@@ -68,6 +81,7 @@ int portset_detach(const char *interface, log_fn log)
 	if (err)
 		return err;
 	removed = detach_xdp(interface, ifindex, log);
+	share_clean(ifindex);
 	if (removed < 0)
 		return removed;
 	removed += tc_remove_links(ifindex, log);

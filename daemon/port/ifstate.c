@@ -66,5 +66,5 @@ void ifstate_tell(const struct mirror_if *mif, const struct port *port, bool was
 
 	log(was_up == port->up ? LOG_INFO : LOG_NOTICE, "%s: %s, address %s, MTU %u%s", port->name,
 	    port->up ? "up" : "down", ip_text(&port->addr, text), port->mtu,
-	    mif->exists ? "" : "; the interface is gone: restart the daemon when it is back");
+	    mif->exists ? "" : "; the interface is gone");
 }

@@ -41,6 +41,14 @@ struct port_kind {
 	/* Takes over changes that the mirror saw. */
 	void (*follow)(struct port *port, uint64_t now);
 	void (*every_second)(struct port *port, uint64_t now);
+	/*
+	 * Is the interface gone, back, or of other queues than those that are served? Then mend() closes the
+	 * port or opens it anew, and its descriptors change. Not if the port is not mendable: it stays down
+	 * when its interface has gone. All NULL: no port of this kind is.
+	 */
+	bool (*mendable)(const struct port *port);
+	bool (*needs_mending)(const struct port *port);
+	void (*mend)(void *shared, struct port *port, const struct portset_config *cfg, uint64_t now);
 	/* Adds to out[]: what ports share, and what is the port's own. */
 	void (*shared_counters)(const void *shared, uint64_t out[MROCE_COUNTERS]);
 	void (*counters)(const struct port *port, uint64_t out[MROCE_COUNTERS]);

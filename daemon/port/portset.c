@@ -407,6 +407,40 @@ int portset_fd(const struct portset *ps)
 	return ps->epoll;
 }
 
+/* An interface that was deleted may come back: by its name, as another one to the kernel. */
+static void look_for(struct portset *ps, const struct port *port, struct mirror_if *mif)
+{
+	uint32_t ifindex = if_nametoindex(mif->name);
+
+	if (!ifindex || ifindex == mif->ifindex || ifindex == mif->again)
+		return;
+	mif->again = ifindex;
+	if (!ps->kind->mendable || !ps->kind->mendable(port)) {
+		ps->cfg.log(LOG_WARNING,
+			    "%s: an interface of this name is there again: restart mroced to use it",
+			    mif->name);
+		return;
+	}
+	ps->cfg.log(LOG_NOTICE, "%s: an interface of this name is there again", mif->name);
+	mirror_rebind(mif, ifindex);
+	watch_resync(&ps->watch);
+}
+
+static void mend(struct portset *ps, uint64_t now)
+{
+	for (uint32_t i = 0; i < ps->nports; i++) {
+		bool listening = ps->listening;
+
+		if (!ps->mirror.ifs[i].exists)
+			look_for(ps, ps->ports[i], &ps->mirror.ifs[i]);
+		if (!ps->kind->mend || !ps->kind->needs_mending(ps->ports[i]))
+			continue;
+		portset_listen(ps, false);
+		ps->kind->mend(ps->shared, ps->ports[i], &ps->cfg, now);
+		portset_listen(ps, listening);
+	}
+}
+
 void portset_housekeep(struct portset *ps, uint64_t now)
 {
 	watch_poll(&ps->watch);
@@ -415,6 +449,7 @@ void portset_housekeep(struct portset *ps, uint64_t now)
 	if (now - ps->freshened < FRESH_NS)
 		return;
 	ps->freshened = now;
+	mend(ps, now);
 	for (uint32_t i = 0; i < ps->nports; i++)
 		ps->kind->every_second(ps->ports[i], now);
 }

@@ -31,6 +31,7 @@ struct portset_config {
 	bool allow_generic; /* take generic (skb) mode if native is refused; default no */
 	bool nack;	    /* kernel NACKs by the TC programs; default yes */
 	bool adopt; /* use an mroce_xdp program already attached by `ip link`; default yes */
+	bool share;		/* by libxdp's dispatcher, with XDP programs of others; default no */
 	uint32_t link_mbps;	/* what the link of each interface carries; 0: as its driver says */
 	bool mark;		/* virtual queues mark; default no */
 	uint32_t ring_size;	/* rx and tx ring, frames, power of two; default 4096 */
@@ -60,8 +61,9 @@ int portset_listen(struct portset *ps, bool on);
 void portset_housekeep(struct portset *ps, uint64_t now);
 /* Kernel-side counters summed over CPUs and ports, index = enum mroce_reason. */
 void portset_counters(const struct portset *ps, uint64_t out[MROCE_COUNTERS]);
-/* Array, an object a port: kind, kind_reason, name, addr, mtu, up, mode, neighbours; and what the kind has. */
+/* How many ports are up, of how many. */
 void portset_planes(const struct portset *ps, uint32_t *up, uint32_t *all);
+/* Array, an object a port: kind, kind_reason, name, addr, mtu, up, mode, neighbours; and what the kind has. */
 json_t *portset_show(const struct portset *ps);
 
 /* For `mroce detach`: removes everything of ours from an interface (own or adopted program, TC programs, pins).

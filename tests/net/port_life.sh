@@ -117,6 +117,13 @@ check "killed with its guardian, TC filters stay" attached_is a "clsact mroce_tc
 in_ns a "$blast" detach v0 >"$work/detached" 2>&1
 check "detach takes them" equal "$(grep removed= "$work/detached")" "removed=3" detach
 check "and nothing is left" bare a
+start MROCE_TC=netlink v0 >/dev/null
+guardian=$(pgrep -P "${daemon[a]}" mroced-guard)
+kill -9 "$guardian"
+kill9 a
+start MROCE_TC=netlink v0 >/dev/null
+quit a
+check "what it left goes with the end of the next one" bare a
 
 # --- adopting ---
 adoptable

@@ -122,6 +122,21 @@ shows_origins() {
 	done
 }
 
+# What the troubleshooting table quotes is what the programs say.
+quoted_messages_exist() {
+	python3 - <<-'PY'
+	import glob, re, sys
+	text = "".join(open(f).read() for d in ("daemon", "cli", "lib") for f in glob.glob(d + "/**/*.c", recursive=True))
+	text = re.sub(r'"\s*\n\s*"', "", text)
+	table = open("docs/operations.md").read().split("## When something is wrong")[1].split("\n\n")[2]
+	quotes = re.findall(r"^\| `([^`]+)` \|", table, re.M)
+	missing = [q for q in quotes if q not in text and q.replace("CAP_BPF", "%s") not in text]
+	print(len(quotes), "messages;", "unknown:", missing)
+	sys.exit(len(quotes) < 10 or bool(missing))
+	PY
+}
+
+check "messages in docs/operations.md are what is said" quoted_messages_exist
 check "a key that does not exist: file, line, key, what there is" \
 	refused "$conf:3: udp_prot [ports] udp_port" '[ports]' 'interface = p1' 'udp_prot = 1'
 check "a section that does not exist" refused "$conf:2: [prots] transport" '[prots]' 'udp_port = 1'

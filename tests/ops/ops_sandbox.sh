@@ -86,7 +86,7 @@ make_box() {
 
 # From now on `mroced` of daemon_up runs in the box, but for the capabilities named.
 boxed() {	# [without...]
-	local caps= cap
+	local caps="" cap
 	for cap in $(capabilities); do
 		[[ " $* " == *" $cap "* ]] || caps+=,+$cap
 	done
