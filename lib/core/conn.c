@@ -58,7 +58,7 @@ static int reclaim_slot(struct engine *e)
 
 struct conn *conn_new(struct engine *e, void *owner, uint32_t service)
 {
-	uint32_t timers = (e->nconns + 1) * (MROCE_MAX_PATHS + 3);
+	uint32_t timers = (e->nconns + 1) * (MROCE_MAX_PATHS + 4);
 	int slot = free_slot(e);
 	struct conn *c;
 
@@ -80,6 +80,9 @@ struct conn *conn_new(struct engine *e, void *owner, uint32_t service)
 	c->life.kind = TIMER_LIFE;
 	c->sweep.kind = TIMER_SWEEP;
 	c->stall.kind = TIMER_STALL;
+	c->tolerance.kind = TIMER_TOLERANCE;
+	TAILQ_INIT(&c->tolerant);
+	TAILQ_INIT(&c->untold);
 	c->last_heard = e->now;
 	STAILQ_INIT(&c->control);
 	STAILQ_INIT(&c->repairs);
@@ -167,6 +170,7 @@ void conn_release(struct conn *c)
 		stream_flush(s, UINT8_MAX);
 		stream_free(s);
 	}
+	tolerance_drop(c);
 	conn_unready(c);
 	for (uint32_t i = 0; c->paths && i < c->npaths; i++)
 		path_free(&c->paths[i]);
@@ -347,6 +351,7 @@ static void flush_requests(struct conn *c, uint8_t status)
 	conn_drop_letters(c);
 	for (s = TAILQ_FIRST(&c->streams); s; s = TAILQ_NEXT(s, all))
 		stream_flush(s, status);
+	tolerance_drop(c);
 	conn_unready(c);
 	timer_clear(&c->e->timers, &c->stall);
 	timer_clear(&c->e->timers, &c->sweep);

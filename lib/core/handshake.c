@@ -23,6 +23,11 @@ struct hello {
 	struct mroce_wire_port port[MROCE_MAX_PORTS];
 };
 
+static uint32_t features_offered(const struct engine *e)
+{
+	return e->cfg.no_tolerance ? 0 : MROCE_F_TOLERANCE;
+}
+
 static void fill_ports(const struct engine *e, struct mroce_hello *h)
 {
 	h->ports = (uint8_t)e->nports;
@@ -40,6 +45,8 @@ static void fill_conn(const struct conn *c, struct mroce_hello *h)
 	const struct engine *e = c->e;
 	uint64_t mine = htobe64(c->nonce), theirs = htobe64(c->peer_nonce);
 
+	/* What we offer, or what has been agreed. */
+	h->features = htonl(c->features);
 	h->service = htonl(c->service);
 	h->cid = htonl(c->id);
 	h->token = htonl(c->token);
@@ -101,6 +108,7 @@ static void start(struct conn *c, uint8_t state)
 
 void handshake_start(struct conn *c)
 {
+	c->features = features_offered(c->e);
 	start(c, CONN_HELLO);
 	send_conn(c, NULL, MROCE_HELLO);
 }
@@ -200,6 +208,7 @@ static int learn_peer(struct conn *c, const struct hello *h)
 	c->peer_streams = h->streams;
 	c->peer_npaths = h->paths;
 	c->peer_nports = h->ports;
+	c->features = h->features & features_offered(c->e);
 	memcpy(c->peer_ports, h->port, sizeof(c->peer_ports));
 	c->chunk = (h->chunk < chunk ? h->chunk : chunk) & ~7u;
 	if (c->chunk < CHUNK_MIN)
