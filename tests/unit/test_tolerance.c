@@ -108,7 +108,62 @@ struct shot {
 	bool tolerant;
 };
 
+/* ---- memory that is written only by its flush, as that of another process is ---- */
+
+struct lazy {
+	uint8_t *mem;
+	uint32_t n;
+	struct {
+		uint64_t offset;
+		const void *src;
+		uint32_t len;
+	} todo[8192];
+};
+
+static int lazy_write(void *priv, uint64_t offset, const void *src, uint32_t len)
+{
+	struct lazy *l = priv;
+
+	ck_assert_uint_lt(l->n, 8192);
+	l->todo[l->n].offset = offset;
+	l->todo[l->n].src = src;
+	l->todo[l->n++].len = len;
+	return 0;
+}
+
+static int lazy_flush(void *priv)
+{
+	struct lazy *l = priv;
+
+	for (uint32_t i = 0; i < l->n; i++)
+		memcpy(l->mem + l->todo[i].offset, l->todo[i].src, l->todo[i].len);
+	l->n = 0;
+	return 0;
+}
+
+static int lazy_read(void *priv, uint64_t offset, void *dst, uint32_t len)
+{
+	memcpy(dst, ((struct lazy *)priv)->mem + offset, len);
+	return 0;
+}
+
+static uint32_t lazy_region(struct pair *p, struct lazy *l, void *mem, uint64_t len)
+{
+	static const struct region_ops ops = { .read = lazy_read,
+					       .write = lazy_write,
+					       .flush = lazy_flush };
+	struct region_params r = {
+		.iova = (uintptr_t)mem, .len = len, .access = BOTH, .ops = &ops, .priv = l
+	};
+	uint32_t key = 0;
+
+	l->mem = mem;
+	ck_assert_int_eq(engine_region_add(p->side[1].engine, &r, &key), 0);
+	return key;
+}
+
 struct range_world {
+	struct lazy lazy;
 	struct pair *p;
 	struct bad_net net;
 	uint8_t *src, *dst, *copy;
@@ -324,7 +379,8 @@ START_TEST(property__account_is_exact)
 	for (uint64_t i = 0; i < size; i += 4)
 		memcpy(w->src + i, &(uint32_t){ pair_rand(w->p) }, 4);
 	w->key[0] = pair_region(w->p, 0, w->src, size, BOTH);
-	w->key[1] = pair_region(w->p, 1, w->dst, size, BOTH);
+	w->key[1] = _i & 1 ? lazy_region(w->p, &w->lazy, w->dst, size)
+			   : pair_region(w->p, 1, w->dst, size, BOTH);
 	net_draw(w);
 	w->p->fate = bad;
 	w->p->fate_arg = &w->net;
