@@ -618,6 +618,7 @@ END_TEST
 
 static Suite *tolerance_suite(void)
 {
+	const char *seeds = getenv("TOLERANCE_SEEDS");
 	Suite *s = suite_create("tolerance");
 	TCase *t = tcase_create("account");
 
@@ -634,7 +635,7 @@ static Suite *tolerance_suite(void)
 	suite_add_tcase(s, t);
 	t = tcase_create("properties");
 	tcase_set_timeout(t, 300);
-	tcase_add_loop_test(t, property__account_is_exact, 0, 60);
+	tcase_add_loop_test(t, property__account_is_exact, 0, seeds ? atoi(seeds) : 60);
 	suite_add_tcase(s, t);
 	return s;
 }
