@@ -160,7 +160,7 @@ static bool check_kind(struct report *r, const char *name, const json_t *port)
 		report_line(r, VERDICT_WARN, name,
 			    "mend what the reason says and restart mroced, if speed matters; port "
 			    "= socket if not",
-			    "mroced uses UDP sockets, several times slower than AF_XDP (%s)", why);
+			    "mroced uses UDP sockets, slower than AF_XDP (%s)", why);
 	else
 		report_line(r, VERDICT_OK, name, NULL, "mroced uses %s (%s)",
 			    socket ? "UDP sockets" : "AF_XDP", why);

@@ -88,6 +88,11 @@ void link_connect_failed(const struct mroce *m, int err, const char *host, uint3
 		fail("%s: service %u is busy (backlog full); try again, or see 'mroce show' there",
 		     host, service);
 		return;
+	case EKEYREJECTED:
+		fail("%s: its mroced answers, but the two hosts do not have the same pre-shared key: "
+		     "compare [security] psk_file of both",
+		     host);
+		return;
 	case ETIMEDOUT:
 		fail("%s: no answer from an mroced. Is it running there, is its interface on the "
 		     "same "
@@ -102,7 +107,12 @@ void link_connect_failed(const struct mroce *m, int err, const char *host, uint3
 		     host);
 		return;
 	}
-	fail("%s: %s", host, detail && *detail ? detail : strerror(-err));
+	if (!detail || !*detail)
+		detail = strerror(-err);
+	if (strncmp(detail, host, strlen(host)))
+		fail("%s: %s", host, detail);
+	else
+		fail("%s", detail);
 }
 
 int link_connect(struct mroce *m, const char *host, uint32_t service, int timeout_ms,

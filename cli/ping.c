@@ -66,7 +66,9 @@ static int note(struct tally *t, double usec, const char *host, const char *what
 		return 0;
 	printf("%s %s: seq=%llu time=%.3f ms\n", what, host, (unsigned long long)t->sent,
 	       usec / 1e3);
-	fflush(stdout);
+	/* Nobody reads any more, as behind `| head`. */
+	if (fflush(stdout))
+		cli_stop = SIGPIPE;
 	return 0;
 }
 

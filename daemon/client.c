@@ -31,9 +31,20 @@ static void on_socket(struct watch *w, uint32_t events)
 		return;
 	if (events & EPOLLOUT)
 		client_send_queued(c);
+	/* Nothing is read from it while answers wait: these events would come again and again. */
+	if (!STAILQ_EMPTY(&c->outgoing)) {
+		if (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP))
+			client_break(c, "it has hung up without reading its answers");
+		return;
+	}
 	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP))
 		control_serve(c, MESSAGES_PER_TURN);
 }
+
+/* Of Linux 6.5; not in the headers of Debian 12. */
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
 
 /* The process has ended, though a child may still hold its socket. */
 static void on_process(struct watch *w, uint32_t events)
@@ -44,9 +55,20 @@ static void on_process(struct watch *w, uint32_t events)
 	client_break(c, "its process has ended");
 }
 
+/* The very process that connected; on older kernels the one that has its number now. */
+static int peer_process(const struct client *c)
+{
+	socklen_t size = sizeof(int);
+	int fd;
+
+	if (getsockopt(c->socket.fd, SOL_SOCKET, SO_PEERPIDFD, &fd, &size) == 0)
+		return fd;
+	return errno == ENOPROTOOPT ? (int)syscall(SYS_pidfd_open, c->pid, 0) : -1;
+}
+
 static void watch_process(struct client *c)
 {
-	int fd = (int)syscall(SYS_pidfd_open, c->pid, 0);
+	int fd = peer_process(c);
 
 	/* Of another pid namespace, or gone already: then the socket must do. */
 	if (fd < 0)
@@ -118,6 +140,7 @@ static void end_listening(struct client *c)
 	while ((l = LIST_FIRST(&c->listening))) {
 		engine_unlisten(c->d->engine, l->service);
 		LIST_REMOVE(l, link);
+		c->quota->services--;
 		free(l);
 	}
 }

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <ini.h>
+#include <sodium.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "common/abi.h"
 #include "core/cc.h"
@@ -15,6 +18,7 @@ enum kind {
 	KIND_NUMBER,
 	KIND_BOOL,
 	KIND_TEXT,
+	KIND_SECRET, /* text that is never shown */
 	KIND_CC,
 	KIND_PORT,
 	KIND_INTERFACES,
@@ -76,9 +80,16 @@ static const struct setting settings[] = {
 	       "an idle connection asks so often whether its peer lives"),
 	NUMBER("transport", "stall_ms", NULL, stall_ms, 10, 3600000, 3000,
 	       "report a message without progress for so long"),
+	{ "security", "psk_file", "psk-file", 0, KIND_TEXT, false, AT(psk_file), 0, 0, 0, NULL,
+	  "PATH", "connect only with hosts that have the same key; a file that others cannot read" },
+	{ "security", "psk", NULL, 0, KIND_SECRET, false, AT(psk), 0, 0, 0, NULL,
+	  NULL, "that key itself, if the configuration file cannot be read by others" },
+	NUMBER("security", "cookies_above", NULL, cookies_above, 0, MROCE_MAX_CONNS, 64,
+	       "set-ups half open from which on peers must show that they receive; 0: always"),
 	NUMBER("quota", "contexts", NULL, contexts, 1, 65536, 256, "contexts of one user"),
 	NUMBER("quota", "connections", NULL, connections, 1, MROCE_MAX_CONNS, MROCE_MAX_CONNS,
 	       "connections of one user"),
+	NUMBER("quota", "services", NULL, services, 1, 65536, 4096, "services one user listens for"),
 	NUMBER("quota", "regions", NULL, regions, 1, 1000000, 65536, "regions of one user"),
 	NUMBER("quota", "memory_mib", NULL, memory_mib, 1, UINT32_MAX, 1048576,
 	       "MiB of all regions of one user"),
@@ -161,6 +172,10 @@ void config_free(struct config *c)
 	free(c->socket);
 	free(c->pid_file);
 	free(c->cc);
+	free(c->psk_file);
+	if (c->psk)
+		sodium_memzero(c->psk, strlen(c->psk));
+	free(c->psk);
 	free(c->port);
 	free(c->file);
 	memset(c, 0, sizeof(*c));
@@ -247,6 +262,15 @@ static int add_interfaces(struct config *c, const char *value, const struct plac
 	return err;
 }
 
+/* Never told what it was, not even if it is wrong. */
+static int set_secret(struct config *c, const struct setting *s, const char *value,
+		      const struct place *p)
+{
+	if (strlen(value) < CONFIG_PSK_MIN)
+		return bad(p, "(not shown)", "a key of 16 characters or more");
+	return set_text(text_of(c, s), value);
+}
+
 static int set(struct config *c, const struct setting *s, const char *value, const struct place *p)
 {
 	switch (s->kind) {
@@ -265,6 +289,7 @@ static int set(struct config *c, const struct setting *s, const char *value, con
 		if (!*value)
 			return bad(p, value, "a path");
 		return set_text(text_of(c, s), value);
+	case KIND_SECRET: return set_secret(c, s, value, p);
 	}
 	return -EINVAL;
 }
@@ -313,7 +338,7 @@ static int unknown_key(struct reading *r, const char *section, const char *key)
 	else
 		snprintf(r->error, r->size,
 			 "%s:%d: key '%s' in unknown section [%s]; sections are "
-			 "daemon, ports, transport, quota",
+			 "daemon, ports, transport, security, quota",
 			 r->path, r->line, key, section);
 	return -EINVAL;
 }
@@ -326,6 +351,8 @@ static int on_line(void *user, const char *section, const char *key, const char 
 	char where[512];
 	struct place p = { r->error, r->size, where };
 
+	if (r->err)
+		return 0; /* the first error is the one to tell */
 	if (!s) {
 		r->err = unknown_key(r, section, key);
 		return 0;
@@ -340,6 +367,68 @@ static int on_line(void *user, const char *section, const char *key, const char 
 	return 1;
 }
 
+/* What holds a key must be readable by its owner alone. */
+static int check_private(int fd, const char *path, char *error, size_t size)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		st.st_mode = 0;
+	if (S_ISREG(st.st_mode) && !(st.st_mode & (S_IRWXG | S_IRWXO)) &&
+	    (st.st_uid == 0 || st.st_uid == geteuid()))
+		return 0;
+	snprintf(error, size, "%s holds a key and must be a file that only its owner, root or uid %u, "
+			      "can read: chmod 600 %s", path, geteuid(), path);
+	return -EPERM;
+}
+
+static int read_psk(int fd, const char *path, uint8_t out[CONFIG_KEY_LEN], char *error, size_t size)
+{
+	char text[CONFIG_PSK_MAX + 1];
+	ssize_t n = read(fd, text, sizeof(text));
+	int err = 0;
+
+	while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == '\r'))
+		n--;
+	if (n < CONFIG_PSK_MIN || n > CONFIG_PSK_MAX) {
+		snprintf(error, size, "%s: a key has %d to %d characters (`openssl rand -hex 32` makes one)",
+			 path, CONFIG_PSK_MIN, CONFIG_PSK_MAX);
+		err = -EINVAL;
+	} else {
+		crypto_generichash(out, CONFIG_KEY_LEN, (const uint8_t *)text, (size_t)n, NULL, 0);
+	}
+	sodium_memzero(text, sizeof(text));
+	return err;
+}
+
+int config_psk(const struct config *c, uint8_t out[CONFIG_KEY_LEN], char *error, size_t error_size)
+{
+	int fd, err;
+
+	if (!c->psk_file && !c->psk)
+		return 0;
+	if (c->psk_file && c->psk) {
+		snprintf(error, error_size, "[security] has both psk and psk_file: one must do");
+		return -EINVAL;
+	}
+	if (c->psk) {
+		crypto_generichash(out, CONFIG_KEY_LEN, (const uint8_t *)c->psk, strlen(c->psk), NULL,
+				   0);
+		return 1;
+	}
+	fd = open(c->psk_file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0) {
+		err = -errno;
+		snprintf(error, error_size, "[security] psk_file %s: %s", c->psk_file, strerror(-err));
+		return err;
+	}
+	err = check_private(fd, c->psk_file, error, error_size);
+	if (!err)
+		err = read_psk(fd, c->psk_file, out, error, error_size);
+	close(fd);
+	return err ? err : 1;
+}
+
 int config_read_file(struct config *c, const char *path, char *error, size_t error_size)
 {
 	struct reading r = { c, fopen(path, "re"), path, 0, error, error_size, 0 };
@@ -352,6 +441,8 @@ int config_read_file(struct config *c, const char *path, char *error, size_t err
 		return err;
 	}
 	line = ini_parse_stream(read_line, &r, on_line, &r);
+	if (c->psk && !r.err)
+		r.err = check_private(fileno(r.file), path, error, error_size);
 	fclose(r.file);
 	if (r.err)
 		return r.err;
@@ -524,6 +615,8 @@ void config_usage(FILE *out)
 		fprintf(out, "  [%s] %s", s->section, s->key);
 		if (s->option)
 			fprintf(out, ": as --%s\n", s->option);
+		else if (s->kind == KIND_SECRET)
+			fprintf(out, ": %s\n", s->text);
 		else
 			fprintf(out, ": %s (%u to %u, default %u)\n", s->text, s->min, s->max,
 				s->initial);
@@ -540,6 +633,7 @@ static json_t *value_of(const struct config *c, const struct setting *s)
 	case KIND_TEXT:
 	case KIND_CC:
 	case KIND_PORT: return json_string(*text_of(c, s) ? *text_of(c, s) : "");
+	case KIND_SECRET: return json_string(*text_of(c, s) ? "(set, not shown)" : "");
 	case KIND_INTERFACES: break;
 	}
 	list = json_array();

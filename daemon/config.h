@@ -29,6 +29,10 @@ enum config_action {
 };
 
 #define CONFIG_SETTINGS_MAX 40
+#define CONFIG_KEY_LEN 32
+/* Characters of a pre-shared key. */
+#define CONFIG_PSK_MIN 16
+#define CONFIG_PSK_MAX 1024
 
 struct config {
 	/* [daemon] */
@@ -51,9 +55,13 @@ struct config {
 	uint32_t handshake_ms;
 	uint32_t keepalive_ms;
 	uint32_t stall_ms;
+	/* [security] */
+	char *psk_file, *psk; /* NULL: none */
+	uint32_t cookies_above;
 	/* [quota], of one user */
 	uint32_t contexts;
 	uint32_t connections;
+	uint32_t services;
 	uint32_t regions;
 	uint32_t memory_mib;
 	/* not in the table */
@@ -71,6 +79,11 @@ int config_read(struct config *c, int argc, char **argv, enum config_action *act
 		size_t error_size);
 /* Only the file; sets what is still at its default. */
 int config_read_file(struct config *c, const char *path, char *error, size_t error_size);
+/*
+ * The engine's key, made from psk or from what is in psk_file, which others must not be able to read.
+ * 1: there is one; 0: none is configured; -errno with an explanation in error.
+ */
+int config_psk(const struct config *c, uint8_t out[CONFIG_KEY_LEN], char *error, size_t error_size);
 void config_usage(FILE *out);
 /* Array of {key, value, origin}. */
 json_t *config_show(const struct config *c);

@@ -177,10 +177,10 @@ static int make_inplace(struct client *c, int fd, struct region_params *p, struc
 		return -EOPNOTSUPP;
 	}
 	if (!c->process)
-		err = process_open(c->pid, &c->process);
+		err = process_open(c->pid, c->process_watch.fd, c->uid, &c->process);
 	if (err) {
-		*why = "mroced may not reach the memory of the process (CAP_SYS_PTRACE); use "
-		       "mroce_alloc()";
+		*why = "mroced may not reach the memory of the process (it has changed its user or is "
+		       "not dumpable, or mroced lacks CAP_SYS_PTRACE); use mroce_alloc()";
 		return err;
 	}
 	return region_inplace(c->process, p, &r->inplace);
@@ -244,6 +244,11 @@ static void on_listen(struct client *c, const struct abi_msg *q, int fds[CTL_MAX
 		       q->conn.backlog);
 		return;
 	}
+	if (c->quota->services >= c->d->cfg->services) {
+		refuse(c, q, -EDQUOT, "user %u listens for %u services already, see [quota] services",
+		       c->uid, c->quota->services);
+		return;
+	}
 	l = calloc(1, sizeof(*l));
 	err = l ? engine_listen(c->d->engine, q->conn.service, c, q->conn.backlog) : -ENOMEM;
 	if (err) {
@@ -255,6 +260,7 @@ static void on_listen(struct client *c, const struct abi_msg *q, int fds[CTL_MAX
 	}
 	l->service = q->conn.service;
 	LIST_INSERT_HEAD(&c->listening, l, link);
+	c->quota->services++;
 	answer(c, &msg);
 }
 
@@ -280,6 +286,7 @@ static void on_unlisten(struct client *c, const struct abi_msg *q, int fds[CTL_M
 	}
 	engine_unlisten(c->d->engine, l->service);
 	LIST_REMOVE(l, link);
+	c->quota->services--;
 	free(l);
 	answer(c, &msg);
 }

@@ -2,6 +2,7 @@
 /* daemon.c: the struct that holds everything. */
 #include <errno.h>
 #include <signal.h>
+#include <sodium.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,8 @@ const struct port_driver port_driver_real = {
 	.show = portset_show,
 };
 
+_Static_assert(CONFIG_KEY_LEN == ENGINE_KEY_LEN, "one key");
+
 uint64_t daemon_clock(void)
 {
 	struct timespec t;
@@ -38,6 +41,8 @@ static int make_engine(struct daemon *d)
 {
 	const struct config *c = d->cfg;
 	struct engine_config e;
+	char error[512];
+	int key;
 
 	engine_config_default(&e);
 	e.paths = c->paths;
@@ -47,9 +52,16 @@ static int make_engine(struct daemon *d)
 	e.handshake_ns = c->handshake_ms * MS;
 	e.keepalive_ns = c->keepalive_ms * MS;
 	e.stall_ns = c->stall_ms * MS;
-	if (getrandom(&e.seed, sizeof(e.seed), 0) != sizeof(e.seed))
+	e.cookies_above = c->cookies_above;
+	key = config_psk(c, e.psk, error, sizeof(error));
+	if (key < 0)
+		return journal_error(key, "%s", error);
+	e.authenticated = key > 0;
+	if (getrandom(&e.seed, sizeof(e.seed), 0) != sizeof(e.seed) ||
+	    getrandom(e.seed_more, sizeof(e.seed_more), 0) != sizeof(e.seed_more))
 		return journal_error(-EIO, "getrandom: %s", strerror(errno));
 	d->engine = engine_new(&e, &daemon_engine_ops, d);
+	sodium_memzero(&e, sizeof(e));
 	return d->engine ? 0 : journal_error(-ENOMEM, "no memory for the engine's tables");
 }
 

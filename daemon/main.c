@@ -2,6 +2,7 @@
 /* main.c: start and stop of mroced. */
 #include <errno.h>
 #include <fcntl.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,6 +116,7 @@ static int run(const struct config *cfg)
 
 static int start(struct config *cfg, int argc, char **argv)
 {
+	uint8_t key[CONFIG_KEY_LEN];
 	char error[1024];
 	enum config_action action;
 	int err = config_read(cfg, argc, argv, &action, error, sizeof(error));
@@ -136,6 +138,12 @@ static int start(struct config *cfg, int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	if (action == CONFIG_CHECK) {
+		err = config_psk(cfg, key, error, sizeof(error));
+		sodium_memzero(key, sizeof(key));
+		if (err < 0) {
+			journal(LOG_ERR, "%s", error);
+			return EXIT_USAGE;
+		}
 		printf("%s: configuration is fine\n", cfg->file ? cfg->file : "options");
 		return 0;
 	}

@@ -9,7 +9,7 @@
 
 struct quota {
 	uid_t uid;
-	uint32_t sockets, contexts, connections, regions;
+	uint32_t sockets, contexts, connections, services, regions;
 	uint64_t bytes;
 	uint32_t users; /* clients that point here */
 	UT_hash_handle hh;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * region.h: memory of applications. A shared region is a memfd that both sides map; an in-place region is
- * memory of the application's process, reached with process_vm_readv() and process_vm_writev().
+ * memory of the application's process, reached through its /proc/PID/mem.
  */
 #ifndef DAEMON_REGION_H
 #define DAEMON_REGION_H
@@ -20,15 +20,17 @@ struct region {
 	struct inplace *inplace; /* NULL: shared */
 };
 
-/* A process and its memory, told apart from any later process with the same number. */
+/* The address space that a process had when it was opened, whatever the process does later. */
 struct process {
-	pid_t pid;
 	int memory; /* /proc/PID/mem: reads nothing once that address space is gone */
 	uint32_t users;
 };
 
-/* -ESRCH, -EPERM, -EMFILE ... */
-int process_open(pid_t pid, struct process **out);
+/*
+ * pidfd: of the same process. -ESRCH: it has ended; -EPERM: it runs with other rights than those of `uid`, or
+ * we may not look into it; -EMFILE ...
+ */
+int process_open(pid_t pid, int pidfd, uid_t uid, struct process **out);
 void process_put(struct process **p);
 
 /* Fills in base, ops and priv. 0, or -errno and why. */

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * region_inplace.c: memory that an application registered where it is. Reads go ahead 64 KiB in a few
- * places at once, writes are gathered and done with one system call for each batch of packets.
+ * places at once, writes wait for the end of a batch of packets.
+ *
+ * All goes through /proc/PID/mem, opened once. It belongs to one address space for good. process_vm_readv()
+ * and process_vm_writev() go by the process id: behind that the application can put another address space,
+ * by exec of a program with more rights than it has itself, and we would read and write that for it.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "daemon/region.h"
 
@@ -26,12 +31,17 @@ struct ahead {
 	uint8_t *buf;
 };
 
+struct waiting {
+	const void *src;
+	uint64_t offset;
+	uint32_t len;
+};
+
 /* Writes that wait for the flush. */
 struct gather {
 	uint32_t n;
 	int error; /* of a flush that was forced by a full list */
-	struct iovec local[GATHER_MAX];
-	struct iovec remote[GATHER_MAX];
+	struct waiting write[GATHER_MAX];
 };
 
 struct inplace {
@@ -46,22 +56,43 @@ struct inplace {
 
 /* ---- processes ---- */
 
-int process_open(pid_t pid, struct process **out)
+/*
+ * Is what we have opened memory of whom we think? Asked afterwards: the id may have passed to another
+ * process, or the process to a program that runs with other rights. The owner of /proc/PID/mem is root
+ * also for a program of the same user that nobody may look into (setuid, setgid, not dumpable).
+ */
+static int is_theirs(const char *path, int pidfd, uid_t uid)
+{
+	struct pollfd alive = { .fd = pidfd, .events = POLLIN };
+	struct stat st;
+
+	if (stat(path, &st))
+		return -ESRCH;
+	if (st.st_uid != uid)
+		return -EPERM;
+	return poll(&alive, 1, 0) == 0 ? 0 : -ESRCH;
+}
+
+int process_open(pid_t pid, int pidfd, uid_t uid, struct process **out)
 {
 	char path[32];
 	struct process *p;
 	int fd;
+	int err;
 
+	if (pidfd < 0)
+		return -ESRCH;
 	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT ? -ESRCH : -errno;
-	p = malloc(sizeof(*p));
+	err = is_theirs(path, pidfd, uid);
+	p = err ? NULL : malloc(sizeof(*p));
 	if (!p) {
 		close(fd);
-		return -ENOMEM;
+		return err ? err : -ENOMEM;
 	}
-	*p = (struct process){ .pid = pid, .memory = fd, .users = 1 };
+	*p = (struct process){ .memory = fd, .users = 1 };
 	*out = p;
 	return 0;
 }
@@ -77,40 +108,13 @@ void process_put(struct process **pp)
 	free(p);
 }
 
-/*
- * 0; -ESRCH: the application has taken the region back; -EOWNERDEAD: its address space is gone.
- *
- * process_vm_*() go by the process id alone. The open /proc/PID/mem belongs to one address space for good, so
- * that an exec or a reused id is seen here, before each system call that moves data.
- */
-static int same_memory(const struct inplace *r)
+/* 0; -ESRCH: the application has taken the region back; -EOWNERDEAD: its address space is gone; -EFAULT. */
+static int outcome(ssize_t moved)
 {
-	uint8_t byte;
-	ssize_t n;
-
-	if (r->revoked)
-		return -ESRCH;
-	n = pread(r->process->memory, &byte, 1, (off_t)r->addr);
-	if (n == 1)
+	if (moved > 0)
 		return 0;
 	/* End of file: nobody uses the address space any more. An error: these addresses are not mapped in it. */
-	return n == 0 ? -EOWNERDEAD : -EFAULT;
-}
-
-static int move(const struct inplace *r, bool to_process, const struct iovec *local,
-		const struct iovec *remote, uint32_t n, size_t *moved)
-{
-	ssize_t bytes;
-	int err = same_memory(r);
-
-	if (err)
-		return err;
-	bytes = to_process ? process_vm_writev(r->process->pid, local, n, remote, n, 0)
-			   : process_vm_readv(r->process->pid, local, n, remote, n, 0);
-	if (bytes < 0) /* ESRCH: it has died since */
-		return errno == ESRCH ? -EOWNERDEAD : -errno;
-	*moved = (size_t)bytes;
-	return 0;
+	return moved == 0 ? -EOWNERDEAD : -EFAULT;
 }
 
 /* ---- reading ---- */
@@ -119,14 +123,16 @@ static int move(const struct inplace *r, bool to_process, const struct iovec *lo
 static int fetch(struct inplace *r, uint64_t offset, void *dst, uint32_t need, uint32_t want,
 		 uint32_t *got)
 {
-	struct iovec local = { dst, want };
-	struct iovec remote = { (void *)(uintptr_t)(r->addr + offset), want };
-	size_t moved;
-	int err = move(r, false, &local, &remote, 1, &moved);
+	ssize_t moved;
+	int err;
 
+	if (r->revoked)
+		return -ESRCH;
+	moved = pread(r->process->memory, dst, want, (off_t)(r->addr + offset));
+	err = outcome(moved);
 	if (err)
 		return err;
-	if (moved < need)
+	if ((size_t)moved < need)
 		return -EFAULT;
 	*got = (uint32_t)moved;
 	return 0;
@@ -221,21 +227,23 @@ static void inplace_fresh(void *priv)
 
 /* ---- writing ---- */
 
+static int write_one(const struct inplace *r, const struct waiting *w)
+{
+	ssize_t moved = pwrite(r->process->memory, w->src, w->len, (off_t)(r->addr + w->offset));
+	int err = outcome(moved);
+
+	return !err && (size_t)moved != w->len ? -EFAULT : err;
+}
+
 static int write_gathered(struct inplace *r)
 {
 	struct gather *g = r->gather;
-	size_t expected = 0;
-	size_t moved;
-	uint32_t n = g->n;
-	int err;
+	int err = r->revoked ? -ESRCH : 0;
 
-	for (uint32_t i = 0; i < n; i++)
-		expected += g->local[i].iov_len;
+	for (uint32_t i = 0; i < g->n && !err; i++)
+		err = write_one(r, &g->write[i]);
 	g->n = 0;
-	err = move(r, true, g->local, g->remote, n, &moved);
-	if (err)
-		return err;
-	return moved == expected ? 0 : -EFAULT;
+	return err;
 }
 
 static int inplace_write(void *priv, uint64_t offset, const void *src, uint32_t len)
@@ -258,8 +266,7 @@ static int inplace_write(void *priv, uint64_t offset, const void *src, uint32_t 
 		if (err)
 			g->error = err;
 	}
-	g->local[g->n] = (struct iovec){ (void *)src, len };
-	g->remote[g->n++] = (struct iovec){ (void *)(uintptr_t)(r->addr + offset), len };
+	g->write[g->n++] = (struct waiting){ src, offset, len };
 	return 0;
 }
 

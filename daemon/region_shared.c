@@ -2,9 +2,11 @@
 /* region_shared.c: memory that the application and we both map. The engine copies by itself. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include "daemon/region.h"
 
 struct mapping {
@@ -23,10 +25,11 @@ static void mapping_release(void *priv)
 /* Only `release` is used: base is given. */
 static const struct region_ops shared_ops = { .release = mapping_release };
 
-/* What can shrink would kill us by SIGBUS. */
+/* What can shrink would kill us by SIGBUS. So would a hole in huge pages, if none is left to fill it. */
 static int check_memfd(int fd, uint64_t len, const char **why)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
+	struct statfs fs;
 	struct stat st;
 
 	if (seals < 0) {
@@ -35,6 +38,10 @@ static int check_memfd(int fd, uint64_t len, const char **why)
 	}
 	if (!(seals & F_SEAL_SHRINK)) {
 		*why = "the memfd is not sealed against shrinking (F_SEAL_SHRINK)";
+		return -EINVAL;
+	}
+	if (fstatfs(fd, &fs) || fs.f_type == HUGETLBFS_MAGIC) {
+		*why = "the memfd is of huge pages (MFD_HUGETLB); use one without";
 		return -EINVAL;
 	}
 	if (fstat(fd, &st) || st.st_size < 0 || (uint64_t)st.st_size < len) {

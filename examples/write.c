@@ -22,6 +22,7 @@
 #define PARTS 4
 #define PART (SIZE / PARTS)
 #define TIMEOUT_MS 10000
+#define ID_END 3
 
 /* What the server tells. Both hosts are of one byte order here; a real protocol says which. */
 struct offer {
@@ -36,12 +37,19 @@ static void die(struct mroce *m, const char *what)
 	exit(1);
 }
 
-static struct mroce_completion wait_one(struct mroce *m)
+static struct mroce_completion wait_any(struct mroce *m)
 {
 	struct mroce_completion c;
 
 	if (mroce_wait(m, &c, 1, TIMEOUT_MS) != 1)
 		die(m, "wait");
+	return c;
+}
+
+static struct mroce_completion wait_one(struct mroce *m)
+{
+	struct mroce_completion c = wait_any(m);
+
 	if (c.status != MROCE_OK) {
 		fprintf(stderr, "write: request %" PRIu64 ": %s\n", c.id,
 			mroce_status_text(c.status));
@@ -66,8 +74,9 @@ static void serve_one(struct mroce *m, struct mroce_mr *memory, struct mroce_mr 
 	struct mroce_completion c;
 
 	*offer = (struct offer){ (uintptr_t)mroce_mr_addr(memory), mroce_mr_rkey(memory), SIZE };
-	/* The receive that the write with immediate will take; it needs no memory. */
+	/* The receive that the write with immediate will take, and one for the end; they need no memory. */
 	if (mroce_post_recv(conn, STREAM, NULL, 0, 0, 1) ||
+	    mroce_post_recv(conn, STREAM, NULL, 0, 0, ID_END) ||
 	    mroce_post_send(conn, STREAM, note, 0, sizeof(*offer), 2))
 		die(m, "post");
 	do
@@ -77,6 +86,10 @@ static void serve_one(struct mroce *m, struct mroce_mr *memory, struct mroce_mr 
 	       sum(mroce_mr_addr(memory), SIZE), c.imm,
 	       sum(mroce_mr_addr(memory), SIZE) == c.imm ? "right" : "WRONG");
 	fflush(stdout);
+	/* It knows that its writes have arrived when they complete there, and then it closes. If we closed
+	 * first, it might never know. */
+	while (wait_any(m).id != ID_END)
+		;
 }
 
 static void serve(struct mroce *m)

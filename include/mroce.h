@@ -139,7 +139,10 @@ const char *mroce_status_text(enum mroce_status status);
 
 /* Allocates `size` bytes (> 0) shared with the daemon: one copy less than mroce_reg(). Zeroed. */
 int mroce_alloc(struct mroce *m, size_t size, int access, struct mroce_mr **out);
-/* Registers memory where it is. It must stay mapped until mroce_mr_free() returns. */
+/*
+ * Registers memory where it is. It must stay mapped until mroce_mr_free() returns. -EPERM: of a process that
+ * has changed its user since it was started, or is not dumpable, only mroce_alloc() memory can be used.
+ */
 int mroce_reg(struct mroce *m, void *addr, size_t size, int access, struct mroce_mr **out);
 /* Requests that use the region end with MROCE_E_LOCAL_ACCESS; afterwards nothing touches it. */
 void mroce_mr_free(struct mroce_mr **mr);
@@ -157,13 +160,14 @@ void mroce_listener_free(struct mroce_listener **l);
 int mroce_accept(struct mroce_listener *l, int timeout_ms, struct mroce_conn **out);
 /*
  * `host`: name or address. -EHOSTUNREACH, -ECONNREFUSED (nobody listens), -EBUSY (peer full),
- * -EPROTONOSUPPORT (no common version), -ETIMEDOUT.
+ * -EPROTONOSUPPORT (no common version), -EKEYREJECTED (not the same pre-shared key), -ETIMEDOUT.
  */
 int mroce_connect(struct mroce *m, const char *host, uint32_t service, int timeout_ms,
 		  struct mroce_conn **out);
 /*
  * Ends the connection at once: what was posted and not completed ends with MROCE_E_FLUSHED, its
- * completions are dropped, the peer is told. To end in order, wait for your completions first.
+ * completions are dropped, the peer is told. To end in order, wait for your completions first, and let the
+ * side that sent last close: what the peer has sent and we have received may not have completed there yet.
  */
 void mroce_conn_close(struct mroce_conn **conn);
 void mroce_conn_set_data(struct mroce_conn *conn, void *data);

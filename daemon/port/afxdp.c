@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "ifstate.h"
 #include "mroce/wire.h"
 
 /* Where a payload begins in a frame to be sent: a cache line that leaves room for the headers. */
@@ -69,6 +70,11 @@ static bool reachable(struct port *port, const struct ip *remote)
 	return r->reachable;
 }
 
+static bool owns(struct port *port, const struct ip *ip)
+{
+	return mirror_has_address(of_port(port)->mif, ip);
+}
+
 static int ctl_send(struct port *port, const struct ip *remote, const void *payload, uint32_t len)
 {
 	struct afxdp *a = of_port(port);
@@ -85,6 +91,7 @@ static const struct port_ops ops = {
 	.tx_end = tx_end,
 	.ctl_send = ctl_send,
 	.reachable = reachable,
+	.owns = owns,
 };
 
 /* ---- receiving ---- */
@@ -206,32 +213,13 @@ static uint16_t payload_of_mtu(const struct afxdp *a)
 	       (ip_is_v4(&a->port.addr) ? FRAME_IPV4_LEN : FRAME_IPV6_LEN);
 }
 
-/* The address that peers are told. False: there is none. */
-static bool choose_address(const struct afxdp *a, struct ip *out)
-{
-	const struct mirror_addr *addr;
-
-	if (a->address_wanted) {
-		*out = a->wanted;
-		return mirror_has_address(a->mif, &a->wanted);
-	}
-	/* Stay with the one that peers know. */
-	if (mirror_has_address(a->mif, &a->port.addr)) {
-		*out = a->port.addr;
-		return true;
-	}
-	addr = mirror_first_address(a->mif);
-	if (addr)
-		*out = addr->ip;
-	return addr != NULL;
-}
-
 /* Takes the mirror's state over; true if something changed. */
 static bool take_state(struct afxdp *a)
 {
 	struct port before = a->port;
 	struct ip addr = a->port.addr;
-	bool has_address = choose_address(a, &addr);
+	bool has_address = ifstate_address(a->mif, a->address_wanted ? &a->wanted : NULL, &addr,
+					   &addr);
 
 	a->port.addr = addr;
 	a->port.mtu = a->mif->mtu > UINT16_MAX ? UINT16_MAX : a->mif->mtu;
@@ -248,7 +236,6 @@ static bool take_state(struct afxdp *a)
 
 void afxdp_follow(struct afxdp *a, uint64_t now)
 {
-	char text[IPTEXT_MAX];
 	bool was_up = a->port.up;
 
 	a->now = now;
@@ -257,55 +244,12 @@ void afxdp_follow(struct afxdp *a, uint64_t now)
 	a->mif->changed = false;
 	if (!take_state(a))
 		return;
-	a->log(was_up == a->port.up ? LOG_INFO : LOG_NOTICE, "%s: %s, address %s, MTU %u%s",
-	       a->port.name, a->port.up ? "up" : "down", ip_text(&a->port.addr, text), a->port.mtu,
-	       a->mif->exists ? "" : "; the interface is gone: restart the daemon when it is back");
+	ifstate_tell(a->mif, &a->port, was_up, a->log);
 	tables_local(a->attach.tables, a->port.index, &a->port.addr);
 	engine_port_changed(a->engine, &a->port, now);
 }
 
 /* ---- opening and closing ---- */
-
-/* Nothing is missing, or only the carrier. */
-static bool may_open(const struct afxdp *a)
-{
-	struct ip any;
-
-	return a->port.up || (!mirror_link_up(a->mif) && choose_address(a, &any));
-}
-
-static int check_interface(struct afxdp *a, const struct afxdp_params *p)
-{
-	char text[IPTEXT_MAX];
-
-	if (!a->mif->exists) {
-		a->log(LOG_ERR, "%s: no such interface (`ip link` lists them)", p->name);
-		return -ENODEV;
-	}
-	if (!mirror_link_enabled(a->mif)) {
-		a->log(LOG_ERR, "%s: the link is down: `ip link set %s up`", p->name, p->name);
-		return -ENETDOWN;
-	}
-	/* A dead plane must not keep the service from starting. */
-	if (!mirror_link_up(a->mif))
-		a->log(LOG_WARNING, "%s: no carrier, starting without it; it joins when the link comes up",
-		       p->name);
-	if (a->mif->mtu < PORT_MTU_MIN) {
-		a->log(LOG_ERR, "%s: MTU %u is below %u: `ip link set %s mtu 1500`", p->name,
-		       a->mif->mtu, PORT_MTU_MIN, p->name);
-		return -EMSGSIZE;
-	}
-	take_state(a);
-	if (may_open(a))
-		return 0;
-	if (a->address_wanted)
-		a->log(LOG_ERR, "%s: address %s is not (yet) on this interface", p->name,
-		       ip_text(&a->wanted, text));
-	else
-		a->log(LOG_ERR, "%s: no global address: `ip address add ADDRESS/LENGTH dev %s`",
-		       p->name, p->name);
-	return -EADDRNOTAVAIL;
-}
 
 static void count_queues(struct afxdp *a)
 {
@@ -418,10 +362,11 @@ static void tell(const struct afxdp *a)
 
 static int open_all(struct afxdp *a, const struct afxdp_params *p)
 {
-	int err = check_interface(a, p);
+	int err = ifstate_check(a->mif, p->wanted, a->log);
 
 	if (err)
 		return err;
+	take_state(a);
 	count_queues(a);
 	err = check_queues(a);
 	/* The UDP port first: if it is taken, another daemon serves this interface. */

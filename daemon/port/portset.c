@@ -285,7 +285,7 @@ static int open_best(struct portset *ps, const struct choice *choices, uint32_t 
 		return err;
 	}
 	log(LOG_WARNING,
-	    "AF_XDP cannot be had, so plain UDP sockets are used, which are several times slower "
+	    "AF_XDP cannot be had, so plain UDP sockets are used, which are slower "
 	    "(port = auto). The reason: %s",
 	    attempt.first);
 	snprintf(ps->why, sizeof(ps->why), "port = auto, and no AF_XDP: %.200s", attempt.first);

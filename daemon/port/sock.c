@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include "daemon/net/ethtool.h"
 #include "frame.h"
+#include "ifstate.h"
 
 #define CONNS_BYTES (MROCE_MAX_CONNS * sizeof(struct mroce_conn_entry))
 #define PATHS_BYTES (MROCE_MAX_CONNS * MROCE_MAX_PATHS * sizeof(struct mroce_path_rx))
@@ -161,32 +162,13 @@ static int serve_addresses(struct sock *s)
 
 /* ---- state of the interface ---- */
 
-/* The address that peers are told. False: there is none. */
-static bool choose_address(const struct sock *s, struct ip *out)
-{
-	const struct mirror_addr *addr;
-
-	if (s->address_wanted) {
-		*out = s->wanted;
-		return mirror_has_address(s->mif, &s->wanted);
-	}
-	/* Stay with the one that peers know. */
-	if (mirror_has_address(s->mif, &s->port.addr)) {
-		*out = s->port.addr;
-		return true;
-	}
-	addr = mirror_first_address(s->mif);
-	if (addr)
-		*out = addr->ip;
-	return addr != NULL;
-}
-
 /* Takes the mirror's state over; true if something changed. */
 static bool take_state(struct sock *s)
 {
 	struct port before = s->port;
 	struct ip addr = s->port.addr;
-	bool has_address = choose_address(s, &addr);
+	bool has_address = ifstate_address(s->mif, s->address_wanted ? &s->wanted : NULL, &addr,
+					   &addr);
 
 	s->port.addr = addr;
 	s->port.mtu = s->mif->mtu > UINT16_MAX ? UINT16_MAX : s->mif->mtu;
@@ -202,7 +184,6 @@ static void follow(struct port *port, uint64_t now)
 {
 	struct sock *s = of_port(port);
 	bool was_up = port->up, changed;
-	char text[IPTEXT_MAX];
 
 	s->now = now;
 	if (!s->mif->changed)
@@ -215,9 +196,7 @@ static void follow(struct port *port, uint64_t now)
 	}
 	if (!changed)
 		return;
-	s->log(was_up == port->up ? LOG_INFO : LOG_NOTICE, "%s: %s, address %s, MTU %u%s",
-	       port->name, port->up ? "up" : "down", ip_text(&port->addr, text), port->mtu,
-	       s->mif->exists ? "" : "; the interface is gone: restart the daemon when it is back");
+	ifstate_tell(s->mif, port, was_up, s->log);
 	engine_port_changed(s->engine, port, now);
 }
 
@@ -233,36 +212,6 @@ static void every_second(struct port *port, uint64_t now)
 }
 
 /* ---- life ---- */
-
-static int check_interface(struct sock *s, const struct port_params *p)
-{
-	char text[IPTEXT_MAX];
-
-	if (!s->mif->exists) {
-		s->log(LOG_ERR, "%s: no such interface (`ip link` lists them)", p->name);
-		return -ENODEV;
-	}
-	if (!mirror_link_up(s->mif)) {
-		s->log(LOG_ERR, "%s: the link is down: `ip link set %s up`, or look at the cable",
-		       p->name, p->name);
-		return -ENETDOWN;
-	}
-	if (s->mif->mtu < PORT_MTU_MIN) {
-		s->log(LOG_ERR, "%s: MTU %u is below %u: `ip link set %s mtu 1500`", p->name,
-		       s->mif->mtu, PORT_MTU_MIN, p->name);
-		return -EMSGSIZE;
-	}
-	take_state(s);
-	if (s->port.up)
-		return 0;
-	if (s->address_wanted)
-		s->log(LOG_ERR, "%s: address %s is not (yet) on this interface", p->name,
-		       ip_text(&s->wanted, text));
-	else
-		s->log(LOG_ERR, "%s: no global address: `ip address add ADDRESS/LENGTH dev %s`",
-		       p->name, p->name);
-	return -EADDRNOTAVAIL;
-}
 
 static void close_port(struct port *port)
 {
@@ -291,6 +240,7 @@ static const struct port_ops ops = {
 	.tx_end = sock_tx_end,
 	.ctl_send = sock_ctl_send,
 	.reachable = sock_reachable,
+	.owns = sock_owns,
 };
 
 static struct sock *new_port(struct sock_shared *shared, const struct port_params *p)
@@ -327,7 +277,9 @@ static int open_port(void *shared, const struct port_params *p, struct port **ou
 
 	if (!s)
 		return -ENOMEM;
-	err = check_interface(s, p);
+	err = ifstate_check(s->mif, p->wanted, s->log);
+	if (!err)
+		take_state(s);
 	ethtool_read(p->name, &facts);
 	s->port.speed = facts.speed;
 	if (!err)

@@ -139,6 +139,7 @@ void sock_tx_close(struct sock *s);
 void *sock_tx_begin(struct port *port, struct flow *flow, uint32_t len);
 void sock_tx_end(struct port *port, uint32_t len);
 bool sock_reachable(struct port *port, const struct ip *remote);
+bool sock_owns(struct port *port, const struct ip *ip);
 int sock_ctl_send(struct port *port, const struct ip *remote, const void *payload, uint32_t len);
 /* Gives what is queued to the kernel. True while it takes no more. */
 bool sock_tx_flush(struct sock *s);

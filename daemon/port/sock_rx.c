@@ -13,6 +13,8 @@
 #include "sock.h"
 
 #define READY_MAX 16
+/* Packets of one door before the next has its turn. */
+#define DOOR_BUDGET (4 * SOCK_RX_BATCH)
 #define ECN_MASK 3
 #define ECN_CE 3
 
@@ -217,7 +219,7 @@ static void rx_packet(struct sock *s, const struct sock_rx_slot *slot, uint32_t 
 	engine_rx(s->engine, &s->port, slot->data, len, &info, now);
 }
 
-static uint32_t rx_door(struct sock *s, struct sock_door *d, uint64_t now, uint32_t max)
+static uint32_t rx_batch(struct sock *s, struct sock_door *d, uint64_t now, uint32_t max)
 {
 	struct sock_shared *shared = s->shared;
 	int n;
@@ -245,6 +247,22 @@ static uint32_t rx_door(struct sock *s, struct sock_door *d, uint64_t now, uint3
 	return (uint32_t)n;
 }
 
+/* Some batches; *empty becomes false if there may be more. */
+static uint32_t rx_door(struct sock *s, struct sock_door *d, uint64_t now, uint32_t budget,
+			bool *empty)
+{
+	uint32_t total = 0, max, got;
+
+	do {
+		max = budget - total < SOCK_RX_BATCH ? budget - total : SOCK_RX_BATCH;
+		got = max ? rx_batch(s, d, now, max) : 0;
+		total += got;
+	} while (max && got == max && total < DOOR_BUDGET);
+	if (got == max)
+		*empty = false;
+	return total;
+}
+
 uint32_t sock_rx(struct sock *s, uint64_t now, uint32_t budget)
 {
 	struct epoll_event ready[READY_MAX];
@@ -253,14 +271,8 @@ uint32_t sock_rx(struct sock *s, uint64_t now, uint32_t budget)
 	uint32_t total = 0;
 
 	s->now = now;
-	for (int i = 0; i < n; i++) {
-		uint32_t max = budget - total < SOCK_RX_BATCH ? budget - total : SOCK_RX_BATCH;
-		uint32_t got = max ? rx_door(s, ready[i].data.ptr, now, max) : 0;
-
-		total += got;
-		if (got == max)
-			empty = false;
-	}
+	for (int i = 0; i < n; i++)
+		total += rx_door(s, ready[i].data.ptr, now, budget - total, &empty);
 	if (empty)
 		s->port.drained++;
 	return total;

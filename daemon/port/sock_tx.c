@@ -124,6 +124,11 @@ bool sock_reachable(struct port *port, const struct ip *remote)
 	return source_of(of_port(port), remote, &src) == 0;
 }
 
+bool sock_owns(struct port *port, const struct ip *ip)
+{
+	return mirror_has_address(of_port(port)->mif, ip);
+}
+
 /* ---- the engine's packets ---- */
 
 void *sock_tx_begin(struct port *port, struct flow *flow, uint32_t len)

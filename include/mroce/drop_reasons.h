@@ -29,7 +29,11 @@
 	X(ACCESS, 19, "region, bounds or permission wrong")                                        \
 	X(STREAM, 20, "more streams than agreed")                                                  \
 	X(ACK_UNSENT, 21, "acknowledges what was never sent")                                      \
-	X(STATE, 22, "not expected in this state of the connection")
+	X(STATE, 22, "not expected in this state of the connection")                               \
+	X(AUTH_MISSING, 23, "set-up without the pre-shared key's signature")                       \
+	X(AUTH_WRONG, 24, "set-up signed with another pre-shared key, or changed")                 \
+	X(AUTH_TARGET, 25, "set-up signed for another host's address")                             \
+	X(COOKIE, 26, "set-up with an old or wrong cookie")
 
 /* What went well. */
 #define MROCE_COUNT_LIST(X)                                                                        \
@@ -42,7 +46,8 @@
 	X(NACK_FAILED, 38, "NACK that could not be cloned or rewritten")                           \
 	X(RX_CE, 39, "arrived with CE")                                                            \
 	X(RX_NO_SOCKET, 40, "passed: no AF_XDP socket on the queue")                               \
-	X(REPLY_NO_ROOM, 41, "POLL or PROBE left to the daemon: the frame could not grow")
+	X(REPLY_NO_ROOM, 41, "POLL or PROBE left to the daemon: the frame could not grow")         \
+	X(TX_COOKIE, 42, "HELLO answered by a cookie, without any state")
 
 enum mroce_reason {
 	MROCE_REASON_NONE = 0,

@@ -208,6 +208,9 @@ struct mroce_port_status {
 	__be16 reserved;
 } __attribute__((packed, aligned(4)));
 
+#define MROCE_COOKIE_LEN 16
+#define MROCE_MAC_LEN 32
+
 /* An address: IPv6, or IPv4 as ::ffff:a.b.c.d. */
 struct mroce_wire_port {
 	__u8 addr[16];
@@ -216,7 +219,10 @@ struct mroce_wire_port {
 	__be32 speed;	  /* Mbit/s, 0 = unknown */
 } __attribute__((packed, aligned(4)));
 
-/* Body of HELLO, ACCEPT and READY. In READY only the nonces count. */
+/*
+ * Body of HELLO, ACCEPT and READY. In READY only the nonces count. An ACCEPT that refuses, or asks for a
+ * cookie, ends before port[]: an answer to who may not be there is shorter than its question.
+ */
 struct mroce_hello {
 	__u8 version_min; /* wire versions spoken */
 	__u8 version_max;
@@ -232,18 +238,27 @@ struct mroce_hello {
 	__u8 paths;	  /* paths its sender will use */
 	__u8 ports;	  /* entries used in port[] */
 	__be32 streams;	  /* streams its sender keeps state for */
+	__u8 to[16];	  /* HELLO: the address its sender wants to reach */
+	__u8 cookie[MROCE_COOKIE_LEN]; /* ACCEPT with status COOKIE: to be put into the next HELLO */
+	__u8 mac[MROCE_MAC_LEN]; /* with MROCE_F_AUTH: see docs/protocol.md, "Security"; else 0 */
 	struct mroce_wire_port port[MROCE_MAX_PORTS];
 } __attribute__((packed, aligned(4)));
+
+/* Bytes of an ACCEPT that refuses. */
+#define MROCE_HELLO_SHORT 112
 
 enum mroce_accept_status {
 	MROCE_ACCEPT_OK = 0,
 	MROCE_ACCEPT_NO_SERVICE = 1, /* nobody listens */
 	MROCE_ACCEPT_VERSION = 2,    /* version_min..version_max tells what is spoken */
 	MROCE_ACCEPT_BUSY = 3,	     /* backlog or connection table full */
+	MROCE_ACCEPT_COOKIE = 4,     /* show that you receive there: HELLO again, with this cookie */
+	MROCE_ACCEPT_KEY = 5,	     /* the two do not have the same pre-shared key */
 };
 
 #define MROCE_F_TOLERANCE 0x1 /* stated loss tolerance (FORGIVE) */
 #define MROCE_F_HINT 0x2      /* rate hints in ACKs */
+#define MROCE_F_AUTH 0x4      /* mac[] is there: its sender has a pre-shared key, and asks for one */
 
 _Static_assert(sizeof(struct mroce_hdr) == MROCE_HDR_LEN, "wire layout");
 _Static_assert(__builtin_offsetof(struct mroce_hdr, hdr_crc) == MROCE_HDR_CRC_LEN, "wire layout");
@@ -257,6 +272,7 @@ _Static_assert(sizeof(struct mroce_read_req) == 40, "wire layout");
 _Static_assert(sizeof(struct mroce_credit) == 8, "wire layout");
 _Static_assert(sizeof(struct mroce_error) == 16, "wire layout");
 _Static_assert(sizeof(struct mroce_wire_port) == 24, "wire layout");
-_Static_assert(sizeof(struct mroce_hello) == 48 + 24 * MROCE_MAX_PORTS, "wire layout");
+_Static_assert(sizeof(struct mroce_hello) == MROCE_HELLO_SHORT + 24 * MROCE_MAX_PORTS, "wire layout");
+_Static_assert(__builtin_offsetof(struct mroce_hello, port) == MROCE_HELLO_SHORT, "wire layout");
 
 #endif

@@ -218,6 +218,11 @@ static int explain_refusal(struct mroce *m, int err, const char *peer, uint32_t 
 		return client_fail(m, err, "%s: its mroced speaks no common protocol version", peer);
 	case -EHOSTUNREACH:
 		return client_fail(m, err, "%s: no interface of mroced has a route to it", peer);
+	case -EKEYREJECTED:
+		return client_fail(m, err,
+				   "%s: its mroced answers, but the two hosts do not have the same "
+				   "pre-shared key; see [security] psk_file on both",
+				   peer);
 	case -ETIMEDOUT:
 		return client_fail(m, err,
 				   "%s: no answer: is mroced running there, and does the network "

@@ -21,7 +21,7 @@
 enum abi_type {
 	ABI_HELLO = 1, /* first message of an application; answer carries 3 fds, see enum abi_hello_fd */
 	ABI_MR_SHARED,	/* carries 1 fd: a memfd sealed against shrinking */
-	ABI_MR_INPLACE, /* memory of the calling process, reached with process_vm_readv/writev */
+	ABI_MR_INPLACE, /* memory of the calling process, reached through its /proc/PID/mem */
 	ABI_MR_FREE,
 	ABI_LISTEN,
 	ABI_UNLISTEN,

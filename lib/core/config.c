@@ -16,6 +16,7 @@ void engine_config_default(struct engine_config *cfg)
 		.rto_min_ns = 1 * MSEC,
 		.pto_min_ns = 50 * USEC,
 		.stall_ns = 3 * SEC,
+		.cookies_above = 64,
 		.cc = &cc_delay,
 	};
 }

@@ -149,10 +149,9 @@ static void backlog_leave(struct conn *c)
 	if (!c->counts_in_backlog)
 		return;
 	c->counts_in_backlog = false;
-	for (l = LIST_FIRST(&c->e->listeners); l; l = LIST_NEXT(l, link)) {
-		if (l->service == c->service && l->pending)
-			l->pending--;
-	}
+	l = listener_find(c->e, c->service);
+	if (l && l->pending)
+		l->pending--;
 }
 
 /* Frees everything, telling nobody. */
@@ -162,6 +161,7 @@ void conn_release(struct conn *c)
 	struct stream *s;
 
 	backlog_leave(c);
+	handshake_left(c);
 	entry_close(c);
 	deferred_forget(c);
 	rxpaths_forget(c);

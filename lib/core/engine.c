@@ -10,6 +10,7 @@
 #define RESERVE_FIRST 8 /* of what most engines never need */
 #define HASH_STREAMS 16384
 #define HASH_REGIONS 4096
+#define HASH_SERVICES 1024
 /* Packets of one connection before the next has its turn. */
 #define TURN 32
 #define BLOCKED_MIN (10 * USEC)
@@ -106,7 +107,8 @@ struct engine *engine_new(const struct engine_config *cfg, const struct engine_o
 	config_clamp(&e->cfg);
 	e->ops = ops;
 	e->ctx = ctx;
-	rng_init(&e->rng, cfg->seed);
+	rng_init(&e->rng, cfg->seed, cfg->seed_more);
+	auth_init(e);
 	TAILQ_INIT(&e->ready);
 	TAILQ_INIT(&e->ack_due);
 	LIST_INIT(&e->listeners);
@@ -114,6 +116,8 @@ struct engine *engine_new(const struct engine_config *cfg, const struct engine_o
 	e->conns = calloc(e->cfg.max_conns, sizeof(struct conn *));
 	if (!e->conns || letters_init(e) || hash_init(&e->regions, HASH_REGIONS) ||
 	    hash_init(&e->streams, HASH_STREAMS) ||
+	    hash_init(&e->services, HASH_SERVICES) ||
+	    hash_init(&e->setups, power_of_two(e->cfg.max_conns)) ||
 	    hash_init(&e->rxmsgs, power_of_two(e->cfg.messages))) {
 		engine_free(&e);
 		return NULL;
@@ -155,9 +159,12 @@ void engine_free(struct engine **engine)
 	pool_fini(&e->stream_pool);
 	pool_fini(&e->slots_pool);
 	timer_heap_free(&e->timers);
+	auth_fini(e);
 	free(e->regions.heads);
 	free(e->streams.heads);
 	free(e->rxmsgs.heads);
+	free(e->setups.heads);
+	free(e->services.heads);
 	free(e->letters);
 	free(e->conns);
 	free(e);

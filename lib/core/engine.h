@@ -22,6 +22,8 @@ struct conn;
 struct cc_ops;
 struct mroce_gaps;
 
+#define ENGINE_KEY_LEN 32
+
 struct engine_config {
 	uint32_t max_conns; /* 1 .. MROCE_MAX_CONNS; default MROCE_MAX_CONNS */
 	uint32_t paths;	    /* per connection, 1 .. MROCE_MAX_PATHS; default 8 */
@@ -38,6 +40,12 @@ struct engine_config {
 	uint64_t stall_ns;	 /* report a message without progress for; default 3 s */
 	uint32_t first_psn;	 /* of every path; 0 is fine, tests start near the wrap */
 	uint32_t first_msg;	 /* tests only: both sides must agree */
+	/* Set-ups half open (answered, not confirmed) from which on peers must first return a cookie.
+	 * 0: always. Default 64. */
+	uint32_t cookies_above;
+	bool authenticated; /* peers must have the same psk */
+	uint8_t psk[ENGINE_KEY_LEN];
+	uint8_t seed_more[24];	 /* the rest of a key of which seed is the beginning */
 	uint64_t seed;		 /* for ids, tokens, keys, source ports: random in production */
 	bool no_tolerance;	 /* do not offer stated loss tolerance */
 	const struct cc_ops *cc; /* congestion control; default cc_delay */
@@ -107,7 +115,7 @@ struct engine_completion {
 
 enum conn_event {
 	CONN_EVENT_CONNECTED, /* connect succeeded */
-	CONN_EVENT_REFUSED,   /* connect failed; code = errno (positive) */
+	CONN_EVENT_REFUSED,   /* connect failed; code = errno (positive); EKEYREJECTED: other key */
 	CONN_EVENT_ACCEPTED,  /* a peer connected to a service; owner = listener's owner */
 	CONN_EVENT_ENDED,     /* code = enum mroce_status; all completions came before it */
 };
@@ -217,7 +225,7 @@ struct stream_stats {
 };
 
 struct engine_stats {
-	uint32_t conns, regions, letters_used, letters_total;
+	uint32_t conns, half_open, regions, letters_used, letters_total;
 	uint64_t completions, stalls;
 	struct tolerance_stats tolerance;
 	uint64_t reasons[MROCE_COUNTERS]; /* engine's own share of the counters */

@@ -327,8 +327,14 @@ struct conn {
 	struct ip peer; /* as connected to, or where HELLO came from */
 	uint64_t nonce, peer_nonce;
 	/* set-up */
-	uint64_t setup_deadline, setup_wait;
-	uint32_t setup_tries;
+	struct hnode setup; /* in engine->setups, if is_listed */
+	uint64_t setup_deadline, setup_wait, setup_sent;
+	uint32_t setup_tries, setup_heard;
+	uint8_t setup_cookie[MROCE_COOKIE_LEN];
+	uint8_t cookies; /* that the peer asked for */
+	bool is_listed, half_open;
+	bool is_proven;	  /* the peer has returned a cookie */
+	bool key_refused; /* an answer came that our key did not sign */
 	struct mroce_wire_port peer_ports[MROCE_MAX_PORTS];
 	uint8_t peer_nports;
 	uint32_t peer_first_psn, peer_streams;
@@ -365,6 +371,7 @@ enum timer_kind { TIMER_LIFE, TIMER_SWEEP, TIMER_STALL, TIMER_PATH, TIMER_TOLERA
 
 struct listener {
 	LIST_ENTRY(listener) link;
+	struct hnode hash; /* in engine->services */
 	uint32_t service, backlog, pending;
 	void *owner;
 };
@@ -385,6 +392,22 @@ struct deferred {
 #define DEFERRED_MAX 1024
 #define FLUSH_MAX 256
 
+/* A peer whose set-ups were turned away, so that the log names it once and not for each packet. */
+struct grudge {
+	struct ip peer;
+	uint64_t logged_at;
+	uint32_t times; /* since then */
+};
+
+#define GRUDGES 64
+
+struct auth {
+	uint8_t cookie_key[2][32]; /* now, and before */
+	uint64_t cookie_since;	   /* when the first came into use */
+	uint8_t hash_key[16];
+	struct grudge grudges[GRUDGES];
+};
+
 struct engine {
 	struct engine_config cfg;
 	const struct engine_ops *ops;
@@ -397,7 +420,9 @@ struct engine {
 	struct timer_heap timers;
 	uint32_t timers_wanted;
 	struct listener_list listeners;
-	struct hash regions, streams, rxmsgs;
+	struct hash regions, streams, rxmsgs, setups, services;
+	struct auth auth;
+	uint32_t half_open; /* set-ups answered and not confirmed */
 	uint32_t nregions;
 	struct letter *letters;
 	uint32_t letters_total, letters_used;
@@ -468,7 +493,30 @@ void conn_drop_letters(struct conn *c);
 void conn_watch(struct conn *c);
 void conn_stall_timer(struct conn *c);
 
+/* service.c */
+struct listener *listener_find(const struct engine *e, uint32_t service);
+
+/* auth.c */
+void auth_init(struct engine *e);
+void auth_fini(struct engine *e);
+/* Signs the first len bytes of a set-up packet's body, if we have a key. */
+void auth_sign(const struct engine *e, uint8_t type, struct mroce_hello *h, uint32_t len);
+/* 0, or -enum mroce_reason: what is wrong with its signature. Without a key of our own: 0 if it has none. */
+int auth_check(const struct engine *e, const struct packet *p);
+/* Counts, and tells the log of each peer once a minute. */
+void auth_refused(struct engine *e, const struct ip *peer, int reason);
+/* What shows that somebody receives at that address. Depends on nothing that we would have to remember. */
+void auth_cookie(struct engine *e, const struct ip *peer, const struct mroce_hello *h,
+		 uint8_t cookie[MROCE_COOKIE_LEN]);
+bool auth_cookie_ok(struct engine *e, const struct ip *peer, const struct mroce_hello *h);
+/* For the table of set-ups; peers choose nonces, so it must not be foreseeable. */
+uint32_t auth_hash(const struct engine *e, uint64_t nonce);
+
 /* handshake.c */
+/* A letter came from a peer that has not confirmed yet. True: that confirms. */
+bool handshake_letter(struct conn *c);
+/* The set-up is over, one way or the other. */
+void handshake_left(struct conn *c);
 void handshake_rx(struct engine *e, struct port *port, const struct packet *p,
 		  const struct rx_info *info);
 void handshake_start(struct conn *c);

@@ -14,6 +14,8 @@
 #define POLL_MIN (50 * USEC)
 #define POLL_MAX (200 * USEC)
 #define DAEMON_TIME (200 * USEC)
+/* Losses come in bursts: that one question in a row of lost packets is lost says little about a path. */
+#define POLLS_AT_RTO 3
 /* Asking about letters that were seen and not yet placed: the peer's daemon is busy. */
 #define PTO_MAX (20 * MSEC)
 #define PROBE_FIRST (1 * MSEC)
@@ -183,6 +185,19 @@ bool path_poll(struct path *p)
 		return false;
 	fill_poll(p, buf, MROCE_POLL_BODY);
 	return true;
+}
+
+/* Several POLLs in a row; they count as one. */
+static bool path_insist(struct path *p)
+{
+	uint32_t backoff = p->poll_backoff;
+	bool sent = false;
+
+	for (int i = 0; i < POLLS_AT_RTO; i++) {
+		p->poll_backoff = backoff;
+		sent |= path_poll(p);
+	}
+	return sent;
 }
 
 static void put_in_slot(struct path *p, const struct letter *l)
@@ -435,7 +450,7 @@ static void path_timeout(struct path *p, uint64_t due)
 	if (p->rto_count >= MOVE_RTOS && at_fault && p->unplaced)
 		path_give_up(p, true);
 	p->unanswered = c->e->now;
-	path_poll(p);
+	path_insist(p);
 	if (p->rto_count > 1 || had_letters) /* a lone lost question is not worth it */
 		ask_on_all(c);
 	conn_check_silence(c);
@@ -452,7 +467,7 @@ static void probe(struct path *p)
 		p->epoch++;
 		path_new_route(p);
 	}
-	if (path_poll(p)) {
+	if (path_insist(p)) {
 		p->unanswered = 0;
 	} else {
 		p->last_poll = c->e->now;

@@ -53,6 +53,8 @@ struct port_ops {
 			uint32_t len);
 	/* May this port reach that address (route known)? */
 	bool (*reachable)(struct port *port, const struct ip *remote);
+	/* Is that an address of this port's interface? NULL: only port->addr is. */
+	bool (*owns)(struct port *port, const struct ip *ip);
 };
 
 struct port {

@@ -3,10 +3,22 @@
 #include <string.h>
 #include "core/rand.h"
 
-void rng_init(struct rng *r, uint64_t seed)
+void rng_init(struct rng *r, uint64_t seed, const uint8_t more[24])
 {
 	memset(r, 0, sizeof(*r));
 	memcpy(r->key, &seed, sizeof(seed));
+	memcpy(r->key + sizeof(seed), more, sizeof(r->key) - sizeof(seed));
+}
+
+void rng_bytes(struct rng *r, void *out, size_t len)
+{
+	uint8_t *at = out;
+
+	for (size_t i = 0; i < len; i += sizeof(uint32_t)) {
+		uint32_t v = rng_u32(r);
+
+		memcpy(at + i, &v, len - i < sizeof(v) ? len - i : sizeof(v));
+	}
 }
 
 static void refill(struct rng *r)

@@ -3,6 +3,7 @@
 #ifndef CORE_RAND_H
 #define CORE_RAND_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct rng {
@@ -12,7 +13,9 @@ struct rng {
 	uint32_t left; /* bytes of block not yet used */
 };
 
-void rng_init(struct rng *r, uint64_t seed);
+/* The key is seed and `more`, 256 bits together. */
+void rng_init(struct rng *r, uint64_t seed, const uint8_t more[24]);
+void rng_bytes(struct rng *r, void *out, size_t len);
 uint32_t rng_u32(struct rng *r);
 uint64_t rng_u64(struct rng *r);
 /* Never 0. */

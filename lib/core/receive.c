@@ -286,8 +286,8 @@ void receive_rx(struct engine *e, struct port *port, const struct packet *p,
 		poll_rx(c, port, p, info);
 		return;
 	}
-	if (c->state == CONN_ACCEPT)
-		handshake_confirmed(c);
+	if (c->state == CONN_ACCEPT && !handshake_letter(c))
+		return;
 	letter_rx(c, port, p, info);
 }
 

@@ -3,16 +3,27 @@
 #include <stdlib.h>
 #include "core/internal.h"
 
+struct listener *listener_find(const struct engine *e, uint32_t service)
+{
+	uint32_t at = hash_mix(service, 0, 0) & e->services.mask;
+
+	for (struct hnode *n = e->services.heads[at]; n; n = n->next) {
+		struct listener *l = container_of(n, struct listener, hash);
+
+		if (l->service == service)
+			return l;
+	}
+	return NULL;
+}
+
 int engine_listen(struct engine *e, uint32_t service, void *owner, uint32_t backlog)
 {
 	struct listener *l;
 
 	if (!service)
 		return -EINVAL;
-	for (l = LIST_FIRST(&e->listeners); l; l = LIST_NEXT(l, link)) {
-		if (l->service == service)
-			return -EADDRINUSE;
-	}
+	if (listener_find(e, service))
+		return -EADDRINUSE;
 	l = calloc(1, sizeof(*l));
 	if (!l)
 		return -ENOMEM;
@@ -20,20 +31,19 @@ int engine_listen(struct engine *e, uint32_t service, void *owner, uint32_t back
 	l->owner = owner;
 	l->backlog = backlog ? backlog : 1;
 	LIST_INSERT_HEAD(&e->listeners, l, link);
+	hash_add(&e->services, hash_mix(service, 0, 0), &l->hash);
 	return 0;
 }
 
 void engine_unlisten(struct engine *e, uint32_t service)
 {
-	struct listener *l;
+	struct listener *l = listener_find(e, service);
 
-	for (l = LIST_FIRST(&e->listeners); l; l = LIST_NEXT(l, link)) {
-		if (l->service != service)
-			continue;
-		LIST_REMOVE(l, link);
-		free(l);
+	if (!l)
 		return;
-	}
+	hash_del(&e->services, hash_mix(service, 0, 0), &l->hash);
+	LIST_REMOVE(l, link);
+	free(l);
 }
 
 int engine_connect(struct engine *e, const struct ip *remote, uint32_t service, void *owner,

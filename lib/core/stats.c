@@ -7,6 +7,7 @@ void engine_stats(const struct engine *e, struct engine_stats *out)
 {
 	*out = (struct engine_stats){
 		.conns = e->nconns,
+		.half_open = e->half_open,
 		.regions = e->nregions,
 		.letters_used = e->letters_used,
 		.letters_total = e->letters_total,

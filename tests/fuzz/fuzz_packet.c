@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "../unit/loop_port.h"
+#include "core/internal.h"
 #include "core/packet.h"
 #include "core/port.h"
 #include "core/twin.h"
@@ -72,7 +73,7 @@ static void post(struct conn *c, uint8_t opcode, uint32_t stream)
 	engine_post(c, &wr, now);
 }
 
-static void start(void)
+static void start(bool authenticated)
 {
 	static const struct ip self = { { [10] = 0xff, 0xff, 127, 0, 0, 1 } };
 	struct region_params p = { .owner = &e,
@@ -86,6 +87,8 @@ static void start(void)
 	cfg.max_conns = 16;
 	cfg.letters = cfg.messages = 1024;
 	cfg.seed = 1;
+	cfg.cookies_above = 2;
+	cfg.authenticated = authenticated;
 	now = 1000000000;
 	accepted = 0;
 	e = engine_new(&cfg, &ops, NULL);
@@ -112,6 +115,23 @@ static void stop(void)
 	conns[0] = conns[1] = NULL;
 }
 
+/* Cookie and signature, which nobody would find by chance. */
+static void mend_setup(uint8_t type, uint8_t *body, uint32_t len, uint8_t how)
+{
+	struct ip self = { { [10] = 0xff, 0xff, 127, 0, 0, 1 } };
+	struct mroce_hello h;
+
+	if (len < MROCE_HELLO_SHORT || len > sizeof(h))
+		return;
+	memcpy(&h, body, len);
+	memcpy(h.to, self.a, sizeof(h.to));
+	if (how & 32)
+		auth_cookie(e, &self, &h, h.cookie);
+	if (how & 64)
+		auth_sign(e, type, &h, len);
+	memcpy(body, &h, len);
+}
+
 /* Puts right what a receiver checks first, as `how` asks. */
 static void mend(uint8_t *bytes, uint32_t len, uint8_t how)
 {
@@ -134,8 +154,10 @@ static void mend(uint8_t *bytes, uint32_t len, uint8_t how)
 			     .una = how & 64 ? 0 : h.una,
 			     .ts = h.ts,
 			     .body = bytes + MROCE_HDR_LEN };
-	if (p.type >= MROCE_HELLO && p.type <= MROCE_READY)
+	if (p.type >= MROCE_HELLO && p.type <= MROCE_READY) {
 		p.cid = p.token = 0;
+		mend_setup(p.type, bytes + MROCE_HDR_LEN, p.body_len, how);
+	}
 	packet_seal(bytes, &p);
 }
 
@@ -143,7 +165,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static uint8_t bytes[PACKET_MAX] __attribute__((aligned(64)));
 
-	start();
+	start(size && data[0] & 1 && data[size - 1] & 1);
 	for (int i = 0; size >= 3 && i < PACKETS_MAX; i++) {
 		uint8_t how = data[0];
 		uint32_t len = data[1] | (uint32_t)(data[2] & 7) << 8;

@@ -26,7 +26,7 @@
 
 #define CONTROL_STREAM 1023
 #define CONTROL_SLOT 4096
-#define DRAIN_MS 10000
+#define DRAIN_MS 4000
 #define GUARD_BYTE 0xa5
 #define BATCH 64
 

@@ -108,6 +108,12 @@ check "no address of that kind" refused "address 10.9.9.9 is not (yet) on this i
 check "no such interface" refused "no such interface" -i nope --port socket
 
 # ---- start and stop ----
+F set --plane 2 --host 1 --down >/dev/null
+check "a plane without carrier keeps nobody from starting" daemon_up h1 root --port socket
+check "it counts as down" up_is h1 1 False
+F set --plane 2 --host 1 --up >/dev/null
+check "and joins when the link comes" wait_until up_is h1 1 True
+check "stops" daemon_stop h1
 check "sockets: daemons start" pair_up root socket socket
 check "doctor is content" doctor_says OK "mroced uses UDP sockets (port = socket)"
 check "nothing is attached" bare h1

@@ -98,6 +98,11 @@ check "frames add up" eval 'frames_add_up h1 && frames_add_up h2'
 check "one path" eval 'new_daemons --paths 1 && F set --clear --loss 3 && mix 1500 4'
 check "sixteen paths" eval 'new_daemons --paths 16 && F set --clear --loss 3 && mix 1500 4 --streams 64 --messages 6'
 
+# --- plain sockets instead of AF_XDP, at both ends and at one ---
+check "plain sockets, everything together" eval 'new_daemons --port socket &&
+	F set --clear --loss 3 --burst-mean 4 --reorder 5,2 --dup 5 --corrupt 3 --truncate 3 && mix 1500 4'
+check "plain sockets with AF_XDP" eval 'daemon_stop h1 h2 && daemon_up h1 --port socket && daemon_up h2 && mix 1500 4'
+
 # --- IPv6 ---
 interfaces=(p1@fd00:1::%h p2@fd00:2::%h p3@fd00:3::%h p4@fd00:4::%h)
 F set --clear >/dev/null 2>&1

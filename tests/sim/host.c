@@ -421,6 +421,10 @@ static void configure(const struct host *h, struct engine_config *cfg)
 	set64(&cfg->handshake_ns, c->handshake_ns);
 	set64(&cfg->keepalive_ns, c->keepalive_ns);
 	set64(&cfg->stall_ns, c->stall_ns);
+	cfg->authenticated = c->key != 0;
+	memset(cfg->psk, c->key, sizeof(cfg->psk));
+	if (c->cookies)
+		cfg->cookies_above = 0;
 	cfg->first_psn = c->first_psn;
 	cfg->first_msg = c->first_msg;
 	cfg->seed = mix64(h->s->seed ^ (uint64_t)h->index << 32 ^ h->life);

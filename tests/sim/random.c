@@ -105,6 +105,8 @@ void random_config(uint64_t seed, struct sim_config *cfg)
 	cfg->silence_ns = 20 * SEC; /* the network may be as bad as it likes */
 	cfg->tries = 20;
 	cfg->handshake_ns = 60 * SEC;
+	cfg->key = rng_below(&r, 4) == 0;
+	cfg->cookies = rng_below(&r, 4) == 0;
 }
 
 /* ---- accidents ---- */

@@ -147,6 +147,22 @@ static void ready_lost(struct sim *s)
 	world_finish(s);
 }
 
+/* With a key nothing but READY will do, and the initiator does not know that it was lost. */
+static void ready_late(struct sim *s)
+{
+	world_build(s);
+	s->drop_first[MROCE_READY] = 4;
+	new_pair(s, 0, 1);
+	world_wait(s, MS);
+	s->cfg.one_way = true;
+	s->cfg.kinds = 1 << MROCE_WR_WRITE;
+	world_traffic(s);
+	CHECK(s, end_of(s, 0, 1)->state != END_UP, "the acceptor believed letters");
+	world_wait_for(s, SEC, last_pair_up, "READY to be asked for again");
+	world_wait_lanes(s);
+	world_finish(s);
+}
+
 /* Keeps the first packet of the wanted type. */
 static bool keep_first(struct sim *s, struct frame *p)
 {
@@ -532,6 +548,14 @@ const struct scenario life_scenarios[] = {
 	  "half of everything is lost, 10 connections",
 	  { .pairs = 10, .imp.loss = 50 * PERCENT, .count = 5 },
 	  NULL },
+	{ "handshake_loss_key",
+	  "set-ups with cookie and key under 30 % loss",
+	  { .planes = 2, .imp.loss = 30 * PERCENT, .key = 1, .lanes = 1, .count = 5 },
+	  handshake_loss },
+	{ "handshake_loss_cookie",
+	  "set-ups with cookies under 30 % loss",
+	  { .planes = 2, .imp.loss = 30 * PERCENT, .cookies = true, .lanes = 1, .count = 5 },
+	  handshake_loss },
 	{ "handshake_dup",
 	  "everything comes twice and out of order",
 	  { .pairs = 10,
@@ -539,6 +563,16 @@ const struct scenario life_scenarios[] = {
 	    .imp = { .dup = 100 * PERCENT, .reorder = 50 * PERCENT, .reorder_ns = 300 * US } },
 	  NULL },
 	{ "ready_lost", "no READY ever arrives", { .lanes = 1, .count = 20 }, ready_lost },
+	{ "ready_lost_key",
+	  "with a key, READY arrives late",
+	  { .key = 1, .lanes = 2, .count = 20 },
+	  ready_late },
+	{ "restarts_key",
+	  "daemons that have a key and start anew",
+	  { .key = 1, .lanes = 2, .count = 20 },
+	  restarts },
+	{ "replay_hello_key", "an old HELLO, signed", { .key = 1, .count = 20 }, replay_hello },
+	{ "replay_ready_key", "an old READY, signed", { .key = 1, .count = 20 }, replay_ready },
 	{ "replay_hello", "an old HELLO again and again", { .count = 20 }, replay_hello },
 	{ "replay_accept", "an old ACCEPT again and again", { .count = 20 }, replay_accept },
 	{ "replay_ready", "an old READY again and again", { .count = 20 }, replay_ready },

@@ -429,6 +429,8 @@ struct sim_config {
 	uint32_t first_psn, first_msg;
 	uint64_t silence_ns, handshake_ns, keepalive_ns, stall_ns;
 	const char *cc;
+	uint8_t key;  /* hosts have this pre-shared key; 0: none */
+	bool cookies; /* always asked for */
 	/* standard traffic */
 	uint32_t pairs, lanes;
 	bool one_way; /* else every second lane goes the other way */

@@ -233,6 +233,9 @@ START_TEST(mr_shared__wrong_descriptors)
 	msg = register_fd(make_memfd(MFD_ALLOW_SEALING, 4096, F_SEAL_SHRINK), 4097);
 	ck_assert_int_eq(msg.status, -EINVAL);
 	ck_assert_ptr_nonnull(strstr(msg.text, "smaller"));
+	msg = register_fd(make_memfd(MFD_ALLOW_SEALING | MFD_HUGETLB, 2 << 20, F_SEAL_SHRINK), 4096);
+	ck_assert_int_eq(msg.status, -EINVAL);
+	ck_assert_ptr_nonnull(strstr(msg.text, "huge pages"));
 	ck_assert_int_lt(
 		register_fd(make_memfd(MFD_ALLOW_SEALING, 4096, F_SEAL_SHRINK | F_SEAL_WRITE), 4096)
 			.status,
@@ -345,6 +348,22 @@ START_TEST(answer__not_read)
 	/* And it goes on when we read. */
 	for (int i = 0; i < 50; i++)
 		ck_assert_int_eq(answer(NULL).status, -EPROTO);
+}
+END_TEST
+
+/* It asks, does not read, and says that it will not ask again: no event of its socket ever goes away. */
+START_TEST(answer__not_read_and_half_closed)
+{
+	struct abi_msg msg = message(ABI_LISTEN, 1);
+	int before;
+
+	while (ctl_send(sock, &msg, NULL, 0) == 0 || ctl_wait(sock, POLLOUT, 200) == 0)
+		;
+	before = count_fds_of(daemon_process.pid);
+	ck_assert_int_eq(shutdown(sock, SHUT_WR), 0);
+	for (int i = 0; i < 500 && count_fds_of(daemon_process.pid) >= before; i++)
+		usleep(10000);
+	ck_assert_int_lt(count_fds_of(daemon_process.pid), before);
 }
 END_TEST
 
@@ -529,6 +548,7 @@ static Suite *control_suite(void)
 	tcase_add_test(tcase, context__leaves_no_descriptor);
 	tcase_add_test(tcase, socket__more_than_a_user_may_have);
 	tcase_add_test(tcase, answer__not_read);
+	tcase_add_test(tcase, answer__not_read_and_half_closed);
 	tcase_add_test(tcase, rings__tail_out_of_range);
 	tcase_add_test(tcase, rings__head_out_of_range);
 	tcase_add_test(tcase, rings__random_contents);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "daemon/config.h"
 #include "unit.h"
@@ -52,7 +53,8 @@ START_TEST(config_read_file__all_kinds)
 {
 	ck_assert_int_eq(
 		read_text("# comment\n[ports]\ninterface = eth0\ninterface = eth1@10.0.0.1, eth2\n"
-			  "udp_port = 5000\nnack = no\nallow_generic=yes\n\n[transport]\n"
+			  "port = auto\nudp_port = 5000\nnack = "
+			  "no\nallow_generic=yes\n\n[transport]\n"
 			  "cc = fixed\npaths = 16\n[quota]\ncontexts = 7\n[daemon]\n"
 			  "socket = /run/x.sock\n"),
 		0);
@@ -60,6 +62,7 @@ START_TEST(config_read_file__all_kinds)
 	ck_assert_str_eq(cfg.interfaces[1], "eth1@10.0.0.1");
 	ck_assert_str_eq(cfg.interfaces[2], "eth2");
 	ck_assert_ptr_null(cfg.interfaces[3]);
+	ck_assert_str_eq(cfg.port, "auto");
 	ck_assert_uint_eq(cfg.udp_port, 5000);
 	ck_assert_uint_eq(cfg.nack, 0);
 	ck_assert_uint_eq(cfg.allow_generic, 1);
@@ -84,6 +87,7 @@ static const struct {
 	{ "\n\n[ports]\nnack = maybe\n", { ":4:", "maybe", "yes or no" } },
 	{ "[ports]\nudp_prot = 1\n", { ":2:", "udp_prot", "udp_port" } },
 	{ "[prots]\nudp_port = 1\n", { ":2:", "[prots]", "transport" } },
+	{ "[ports]\nport = pigeon\n", { ":2:", "port", "pigeon", "afxdp, socket or auto" } },
 	{ "[transport]\ncc = cubic\n", { ":2:", "cubic", "delay or fixed" } },
 	{ "[transport]\npaths = 17\n", { ":2:", "17", "1 to 16" } },
 	{ "[transport]\npaths = 99999999999999999999999\n", { ":2:", "1 to 16" } },
@@ -94,6 +98,9 @@ static const struct {
 	{ "[ports]\ninterface = a b c d e f g h i\n", { ":2:", "'i'", "8" } },
 	{ "[ports]\ninterface = eth0@\n", { ":2:", "ADDRESS" } },
 	{ "udp_port = 5000\n", { ":1:", "udp_port", "section" } },
+	/* The first of several, whatever follows. */
+	{ "[ports]\nudp_prot = 1\nudp_port = 5000\n", { ":2:", "udp_prot" } },
+	{ "[ports]\nudp_prot = 1\nudp_port = 0\n[prots]\nx = 1\n", { ":2:", "udp_prot" } },
 };
 
 START_TEST(config_read_file__bad)
@@ -196,9 +203,10 @@ START_TEST(config_usage__names_every_option)
 	size_t size = 0;
 	FILE *f = open_memstream(&text, &size);
 	static const char *const options[] = {
-		"-i, --interface", "--socket",	     "--udp-port",	"--paths",   "--cc",
-		"--config",	   "--check-config", "--allow-generic", "--no-nack", "--ring-size",
-		"--verbose",	   "--pid-file",     "--version",	"--help"
+		"-i, --interface", "--port",	"--socket",    "--udp-port",
+		"--paths",	   "--cc",	"--config",    "--check-config",
+		"--allow-generic", "--no-nack", "--ring-size", "--verbose",
+		"--pid-file",	   "--version", "--help"
 	};
 
 	config_usage(f);
@@ -206,6 +214,97 @@ START_TEST(config_usage__names_every_option)
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
 		ck_assert_msg(strstr(text, options[i]), "%s is missing", options[i]);
 	free(text);
+}
+END_TEST
+
+static void write_key(const char *text, mode_t mode)
+{
+	int fd;
+
+	strcpy(path, "/tmp/mroced-config-XXXXXX");
+	fd = mkstemp(path);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	ck_assert_int_eq(fchmod(fd, mode), 0);
+	close(fd);
+	free(cfg.psk_file);
+	cfg.psk_file = strdup(path);
+}
+
+static const struct {
+	const char *text;
+	mode_t mode;
+	int result;
+} keys[] = {
+	{ "0123456789abcdef", 0600, 1 },	{ "0123456789abcdef\n", 0400, 1 },
+	{ "0123456789abcdef", 0640, -EPERM },	{ "0123456789abcdef", 0604, -EPERM },
+	{ "0123456789abcde\n", 0600, -EINVAL }, { "", 0600, -EINVAL },
+};
+
+START_TEST(config_psk__file)
+{
+	uint8_t key[CONFIG_KEY_LEN] = { 0 };
+
+	write_key(keys[_i].text, keys[_i].mode);
+	ck_assert_int_eq(config_psk(&cfg, key, error, sizeof(error)), keys[_i].result);
+	if (keys[_i].result < 0)
+		ck_assert_ptr_nonnull(strstr(error, path));
+	ck_assert_ptr_null(strstr(error, "0123456789"));
+}
+END_TEST
+
+START_TEST(config_psk__the_same_in_file_and_configuration)
+{
+	uint8_t none[CONFIG_KEY_LEN], a[CONFIG_KEY_LEN], b[CONFIG_KEY_LEN];
+
+	ck_assert_int_eq(config_psk(&cfg, none, error, sizeof(error)), 0);
+	write_key("0123456789abcdef\n", 0600);
+	ck_assert_int_eq(config_psk(&cfg, a, error, sizeof(error)), 1);
+	unlink(path);
+	ck_assert_int_eq(read_text("[security]\npsk = 0123456789abcdef\n"), 0);
+	ck_assert_int_eq(config_psk(&cfg, b, error, sizeof(error)), -EINVAL); /* both */
+	free(cfg.psk_file);
+	cfg.psk_file = NULL;
+	ck_assert_int_eq(config_psk(&cfg, b, error, sizeof(error)), 1);
+	ck_assert_mem_eq(a, b, sizeof(a));
+	cfg.psk[0]++;
+	ck_assert_int_eq(config_psk(&cfg, b, error, sizeof(error)), 1);
+	ck_assert_mem_ne(a, b, sizeof(a));
+}
+END_TEST
+
+START_TEST(config_psk__not_there)
+{
+	uint8_t key[CONFIG_KEY_LEN];
+
+	cfg.psk_file = strdup("/nowhere/key");
+	ck_assert_int_eq(config_psk(&cfg, key, error, sizeof(error)), -ENOENT);
+}
+END_TEST
+
+START_TEST(config_psk__readable_configuration)
+{
+	ck_assert_int_eq(read_text("[security]\npsk = 0123456789abcdef\n"), 0);
+	ck_assert_int_eq(chmod(path, 0644), 0);
+	ck_assert_int_eq(config_read_file(&cfg, path, error, sizeof(error)), -EPERM);
+}
+END_TEST
+
+START_TEST(config_psk__never_shown)
+{
+	json_t *list;
+	char *text;
+
+	ck_assert_int_eq(read_text("[security]\npsk = 0123456789abcdef\n"), 0);
+	list = config_show(&cfg);
+	text = json_dumps(list, 0);
+	ck_assert_ptr_null(strstr(text, "0123456789"));
+	ck_assert_ptr_nonnull(strstr(text, "not shown"));
+	free(text);
+	json_decref(list);
+	unlink(path);
+	ck_assert_int_eq(read_text("[security]\npsk = 0123456789\n"), -EINVAL);
+	ck_assert_ptr_null(strstr(error, "0123456789"));
 }
 END_TEST
 
@@ -224,6 +323,11 @@ static Suite *config_suite(void)
 	tcase_add_test(tcase, config_read__actions);
 	tcase_add_test(tcase, config_show__tells_the_origin);
 	tcase_add_test(tcase, config_usage__names_every_option);
+	tcase_add_loop_test(tcase, config_psk__file, 0, (int)(sizeof(keys) / sizeof(keys[0])));
+	tcase_add_test(tcase, config_psk__the_same_in_file_and_configuration);
+	tcase_add_test(tcase, config_psk__not_there);
+	tcase_add_test(tcase, config_psk__readable_configuration);
+	tcase_add_test(tcase, config_psk__never_shown);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }
