@@ -49,7 +49,8 @@ static inline uint32_t gaps_ranges(const struct mroce_gaps *g, struct mroce_rang
 			uint64_t end = c * g->chunk_size;
 
 			out[found].offset = from * g->chunk_size;
-			out[found].length = (end < g->msg_len ? end : g->msg_len) - out[found].offset;
+			out[found].length = (end < g->msg_len ? end : g->msg_len) -
+					    out[found].offset;
 		}
 		found++;
 	}

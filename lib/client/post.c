@@ -50,16 +50,17 @@ static int check_tolerance(struct mroce *m, const struct mroce_tolerance *t, siz
 		return client_fail(m, -EINVAL, "max_missing %u: parts per million, at most 1000000",
 				   t->max_missing);
 	if (t->fill > MROCE_FILL_KEEP || t->over > MROCE_OVER_FAIL || t->ncritical > MROCE_CRITICAL)
-		return client_fail(m, -EINVAL, "tolerance: fill %u, over %u or ncritical %u is out of range",
+		return client_fail(m, -EINVAL,
+				   "tolerance: fill %u, over %u or ncritical %u is out of range",
 				   t->fill, t->over, t->ncritical);
 	for (uint32_t i = 0; i < t->ncritical; i++) {
 		const struct mroce_range *r = &t->critical[i];
 
 		if (r->offset > len || r->length > len - r->offset)
-			return client_fail(m, -EINVAL,
-					   "critical range %u: %llu bytes at %llu of a message of %zu", i,
-					   (unsigned long long)r->length,
-					   (unsigned long long)r->offset, len);
+			return client_fail(
+				m, -EINVAL,
+				"critical range %u: %llu bytes at %llu of a message of %zu", i,
+				(unsigned long long)r->length, (unsigned long long)r->offset, len);
 	}
 	return 0;
 }
@@ -203,7 +204,9 @@ int mroce_post_read(struct mroce_conn *conn, uint32_t stream, const struct mroce
 
 /* ---- with a tolerance ---- */
 
-int mroce_post_send_tolerant(struct mroce_conn *conn, uint32_t stream, const struct mroce_mr *mr, size_t offset, size_t len, const struct mroce_tolerance *tol, uint64_t id)
+int mroce_post_send_tolerant(struct mroce_conn *conn, uint32_t stream, const struct mroce_mr *mr,
+			     size_t offset, size_t len, const struct mroce_tolerance *tol,
+			     uint64_t id)
 {
 	struct post p = {
 		.opcode = MROCE_WR_SEND,
@@ -219,7 +222,9 @@ int mroce_post_send_tolerant(struct mroce_conn *conn, uint32_t stream, const str
 	return post(conn, &p);
 }
 
-int mroce_post_send_imm_tolerant(struct mroce_conn *conn, uint32_t stream, const struct mroce_mr *mr, size_t offset, size_t len, uint32_t imm, const struct mroce_tolerance *tol, uint64_t id)
+int mroce_post_send_imm_tolerant(struct mroce_conn *conn, uint32_t stream,
+				 const struct mroce_mr *mr, size_t offset, size_t len, uint32_t imm,
+				 const struct mroce_tolerance *tol, uint64_t id)
 {
 	struct post p = {
 		.imm = imm,
@@ -236,7 +241,9 @@ int mroce_post_send_imm_tolerant(struct mroce_conn *conn, uint32_t stream, const
 	return post(conn, &p);
 }
 
-int mroce_post_write_tolerant(struct mroce_conn *conn, uint32_t stream, const struct mroce_mr *mr, size_t offset, size_t len, uint64_t remote_addr, uint32_t rkey, const struct mroce_tolerance *tol, uint64_t id)
+int mroce_post_write_tolerant(struct mroce_conn *conn, uint32_t stream, const struct mroce_mr *mr,
+			      size_t offset, size_t len, uint64_t remote_addr, uint32_t rkey,
+			      const struct mroce_tolerance *tol, uint64_t id)
 {
 	struct post p = {
 		.raddr = remote_addr,
@@ -254,7 +261,10 @@ int mroce_post_write_tolerant(struct mroce_conn *conn, uint32_t stream, const st
 	return post(conn, &p);
 }
 
-int mroce_post_write_imm_tolerant(struct mroce_conn *conn, uint32_t stream, const struct mroce_mr *mr, size_t offset, size_t len, uint64_t remote_addr, uint32_t rkey, uint32_t imm, const struct mroce_tolerance *tol, uint64_t id)
+int mroce_post_write_imm_tolerant(struct mroce_conn *conn, uint32_t stream,
+				  const struct mroce_mr *mr, size_t offset, size_t len,
+				  uint64_t remote_addr, uint32_t rkey, uint32_t imm,
+				  const struct mroce_tolerance *tol, uint64_t id)
 {
 	struct post p = {
 		.raddr = remote_addr,

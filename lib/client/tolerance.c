@@ -38,7 +38,8 @@ int mroce_stream_tolerance(struct mroce_conn *conn, uint32_t stream,
 		copy = malloc(sizeof(*copy));
 	if (!conn->tolerance || (tol && !copy)) {
 		free(copy);
-		return client_fail(conn->m, -ENOMEM, "stream %u: no memory for its tolerance", stream);
+		return client_fail(conn->m, -ENOMEM, "stream %u: no memory for its tolerance",
+				   stream);
 	}
 	if (tol)
 		*copy = *tol;

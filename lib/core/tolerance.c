@@ -445,8 +445,7 @@ enum placing tolerance_forgive_rx(struct conn *c, const struct packet *p)
 	}
 	memcpy(&w, p->body, sizeof(w));
 	status = ntohs(w.status);
-	if (ntohl(w.stream) >= c->e->cfg.streams ||
-	    (status != MROCE_OK && status != MROCE_E_LOSS)) {
+	if (ntohl(w.stream) >= c->e->cfg.streams || (status != MROCE_OK && status != MROCE_E_LOSS)) {
 		count(c->e, MROCE_DROP_BODY);
 		conn_protocol_error(c, "forgiving that is out of range");
 		return BROKEN;

@@ -25,7 +25,8 @@ START_TEST(ext__there_and_back)
 				      .fill = MROCE_FILL_KEEP,
 				      .over = MROCE_OVER_FAIL,
 				      .ncritical = (uint8_t)_i,
-				      .critical = { { 1, 2 }, { 1ull << 39, 7 }, { 3, 4 }, { 5, 6 } } };
+				      .critical = {
+					      { 1, 2 }, { 1ull << 39, 7 }, { 3, 4 }, { 5, 6 } } };
 	struct mroce_tolerance out;
 	uint8_t buf[128];
 	uint32_t len = tolerance_build(&in, buf);
@@ -44,7 +45,9 @@ END_TEST
 
 START_TEST(fits__bounds)
 {
-	struct mroce_tolerance t = { .max_missing = 1000000, .ncritical = 1, .critical = { { 90, 10 } } };
+	struct mroce_tolerance t = { .max_missing = 1000000,
+				     .ncritical = 1,
+				     .critical = { { 90, 10 } } };
 
 	ck_assert(tolerance_fits(&t, 100));
 	ck_assert(!tolerance_fits(&t, 99));
@@ -58,7 +61,9 @@ END_TEST
 
 START_TEST(gaps__ranges)
 {
-	struct mroce_gaps g = { .msg_len = 64 * 10 - 3, .chunk_size = 10, .first = 2, .word = { 0x8b } };
+	struct mroce_gaps g = {
+		.msg_len = 64 * 10 - 3, .chunk_size = 10, .first = 2, .word = { 0x8b }
+	};
 	struct mroce_range r[4];
 
 	/* 1000 1011 from chunk 2 on: 2 and 3, 5, 9. */
@@ -98,7 +103,9 @@ static enum pair_fate bad(struct pair *p, int from, struct packet *pk, const str
 		n->in_burst = !n->in_burst;
 	if (n->in_burst || pair_rand(p) % 100 < n->loss)
 		return PAIR_DROP;
-	return pair_rand(p) % 100 < 2 ? PAIR_HOLD : pair_rand(p) % 100 < 1 ? PAIR_DUPLICATE : PAIR_PASS;
+	return pair_rand(p) % 100 < 2	? PAIR_HOLD
+	       : pair_rand(p) % 100 < 1 ? PAIR_DUPLICATE
+					: PAIR_PASS;
 }
 
 struct shot {
@@ -221,8 +228,8 @@ static void post_shot(struct range_world *w, uint32_t i)
 	};
 
 	if (s->op != MROCE_WR_WRITE) {
-		ck_assert_int_eq(pair_post(w->p, 1, MROCE_WR_RECV, wr.stream, i, w->key[1], to, SLOT,
-					   NULL, 0, 0),
+		ck_assert_int_eq(pair_post(w->p, 1, MROCE_WR_RECV, wr.stream, i, w->key[1], to,
+					   SLOT, NULL, 0, 0),
 				 0);
 		w->nrecv++;
 	}
@@ -231,7 +238,8 @@ static void post_shot(struct range_world *w, uint32_t i)
 
 static bool all_ended(struct pair *p)
 {
-	const struct range_world *w = (void *)((char *)p->fate_arg - offsetof(struct range_world, net));
+	const struct range_world *w = (void *)((char *)p->fate_arg -
+					       offsetof(struct range_world, net));
 
 	return p->side[0].ndone == ROUNDS && p->side[1].ndone == w->nrecv;
 }
@@ -241,8 +249,8 @@ static void check_critical(const struct shot *s, const struct mroce_range *gap)
 	for (uint32_t i = 0; i < s->t.ncritical; i++) {
 		const struct mroce_range *c = &s->t.critical[i];
 
-		ck_assert(c->offset >= gap->offset + gap->length || gap->offset >= c->offset + c->length ||
-			  !c->length);
+		ck_assert(c->offset >= gap->offset + gap->length ||
+			  gap->offset >= c->offset + c->length || !c->length);
 	}
 }
 
@@ -445,9 +453,9 @@ static void one_send(struct one *o, uint64_t id, const struct mroce_tolerance *t
 				   .len = o->size,
 				   .tolerance = t };
 
-	ck_assert_int_eq(pair_post(o->p, 1, MROCE_WR_RECV, 0, id, o->key[1], o->mem[1], o->size, NULL,
-				   0, 0),
-			 0);
+	ck_assert_int_eq(
+		pair_post(o->p, 1, MROCE_WR_RECV, 0, id, o->key[1], o->mem[1], o->size, NULL, 0, 0),
+		0);
 	ck_assert_int_eq(engine_post(o->p->side[0].conn, &wr, o->p->now), 0);
 }
 
@@ -458,7 +466,8 @@ struct chunk_fate {
 	uint64_t hash, packets;
 };
 
-static enum pair_fate lose_chunk(struct pair *p, int from, struct packet *pk, const struct ip *remote)
+static enum pair_fate lose_chunk(struct pair *p, int from, struct packet *pk,
+				 const struct ip *remote)
 {
 	struct chunk_fate *f = p->fate_arg;
 	struct mroce_data d;
