@@ -7,12 +7,14 @@
  * Loads on 6.1: bpf_xdp_get_buff_len() and xdp.frags are of 5.18, atomics and lookups in an XSKMAP
  * older. Only headers need to lie in linear memory; payloads may be in fragments.
  */
+#define MARK_MAP mroce_vq_rx
 #include "bpf_maps.h"
 #include "count.h"
 #include "parse.h"
 #include "conn.h"
 #include "reply.h"
 #include "ack.h"
+#include "mark.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_XSKMAP);
@@ -197,6 +199,8 @@ static __always_inline int dispatch(struct xdp_md *ctx, const struct packet *p, 
 		return drop(err);
 	if (packet_has_ce(p))
 		count(MROCE_COUNT_RX_CE);
+	else if (p->marked)
+		count(MROCE_COUNT_MARKED);
 	if (names_own_path(p->type))
 		return to_daemon(ctx);
 	if (p->type == MROCE_PROBE)
@@ -219,6 +223,7 @@ int mroce_xdp(struct xdp_md *ctx)
 
 	if (!config)
 		return XDP_PASS;
+	p.marked = mark_pass(config, ctx->ingress_ifindex, bpf_xdp_get_buff_len(ctx));
 	if (parse_udp(frame_start(ctx), frame_end(ctx), config->udp_port, &p))
 		return XDP_PASS;
 	if (!packet_is_local(&p, config))

@@ -183,7 +183,7 @@ static void add_path(struct path_sum *sum, const json_t *p)
 	double srtt = num(p, "srtt_us");
 
 	sum->all++;
-	if (!strcmp(str(p, "state"), "up"))
+	if (strcmp(str(p, "state"), "dead") != 0)
 		sum->up++;
 	sum->cwnd += num(p, "cwnd");
 	sum->in_flight += num(p, "in_flight");
@@ -215,9 +215,9 @@ static void print_path_sum(const json_t *conn, const json_t *paths)
 void show_paths(const json_t *list)
 {
 	static const char *const heads[] = { "CONN",	 ">PATH",    ">PORT",	"REMOTE",
-					     ">SPORT",	 "STATE",    ">CWND",	">INFL",
+					     ">SPORT",	 "STATE",    "REASON",	">CWND", ">INFL",
 					     ">SRTT-US", ">MIN-US",  ">TX-PKT", ">REPAIRS",
-					     ">SPUR",	 ">RTOS",    ">NACKS",	">DEATHS",
+					     ">SPUR",	 ">RTOS",    ">NACKS",	">DEATHS", ">MOVES",
 					     ">RX-PKT",	 ">RX-GAPS", ">REORD",	NULL };
 	static const char *const keys[] = { "conn",
 					    "path",
@@ -225,6 +225,7 @@ void show_paths(const json_t *list)
 					    "remote",
 					    "sport",
 					    "state",
+					    "reason",
 					    "cwnd",
 					    "in_flight",
 					    "srtt_us",
@@ -235,6 +236,7 @@ void show_paths(const json_t *list)
 					    "rtos",
 					    "nacks",
 					    "deaths",
+					    "moves",
 					    "rx_packets",
 					    "rx_gaps",
 					    "reorder_tolerance",

@@ -65,11 +65,17 @@ static const struct setting settings[] = {
 	  NULL, "take generic (slow) XDP mode where a driver has no native one" },
 	{ "ports", "nack", "no-nack", 0, KIND_BOOL, false, AT(nack), 0, 1, 1, NULL,
 	  NULL, "no NACKs from the kernel: losses are found by polling" },
+	NUMBER("ports", "link_mbps", "link-mbps", link_mbps, 0, 10000000, 0,
+	       "Mbit/s that each interface's link carries; 0: as its driver says"),
+	{ "ports", "mark", "mark", 0, KIND_BOOL, true, AT(mark), 0, 1, 0, NULL,
+	  NULL, "mark congestion by a virtual queue for each link, where the network does not" },
 	NUMBER("ports", "ring_size", "ring-size", ring_size, 64, 65536, 4096,
 	       "entries of each AF_XDP ring, a power of two"),
 	NUMBER("transport", "paths", "paths", paths, 1, MROCE_MAX_PATHS, 8, "paths of a connection"),
-	{ "transport", "cc", "cc", 0, KIND_CC, false, AT(cc), 0, 0, 0, "delay",
-	  "NAME", "congestion control: delay, fixed" },
+	{ "transport", "cc", "cc", 0, KIND_CC, false, AT(cc), 0, 0, 0, "ecn",
+	  "NAME", "congestion control: ecn, delay, fixed" },
+	{ "transport", "hints", "no-hints", 0, KIND_BOOL, false, AT(hints), 0, 1, 1, NULL,
+	  NULL, "neither give nor take rate hints" },
 	NUMBER("transport", "tries", NULL, tries, 1, 1000, 8,
 	       "tries on silent paths before a connection ends"),
 	NUMBER("transport", "silence_ms", NULL, silence_ms, 10, 3600000, 2000,
@@ -279,7 +285,7 @@ static int set(struct config *c, const struct setting *s, const char *value, con
 	case KIND_INTERFACES: return add_interfaces(c, value, p);
 	case KIND_CC:
 		if (!cc_find(value))
-			return bad(p, value, "a congestion control: delay or fixed");
+			return bad(p, value, "a congestion control: ecn, delay or fixed");
 		return set_text(text_of(c, s), value);
 	case KIND_PORT:
 		if (strcmp(value, "afxdp") && strcmp(value, "socket") && strcmp(value, "auto"))

@@ -46,9 +46,12 @@ struct config {
 	uint32_t udp_port;
 	uint32_t allow_generic;
 	uint32_t nack;
+	uint32_t link_mbps;
+	uint32_t mark;
 	uint32_t ring_size;
 	/* [transport] */
 	char *cc;
+	uint32_t hints;
 	uint32_t paths;
 	uint32_t tries;
 	uint32_t silence_ms;

@@ -47,6 +47,7 @@ static int make_engine(struct daemon *d)
 	engine_config_default(&e);
 	e.paths = c->paths;
 	e.cc = cc_find(c->cc);
+	e.no_hints = !c->hints;
 	e.tries = c->tries;
 	e.silence_ns = c->silence_ms * MS;
 	e.handshake_ns = c->handshake_ms * MS;

@@ -54,6 +54,8 @@ static int open_ports(const struct config *cfg, struct daemon *d, struct portset
 		.udp_port = (uint16_t)cfg->udp_port,
 		.allow_generic = cfg->allow_generic,
 		.nack = cfg->nack,
+		.link_mbps = cfg->link_mbps,
+		.mark = cfg->mark,
 		.adopt = true,
 		.ring_size = cfg->ring_size,
 		.log = journal,

@@ -82,11 +82,22 @@ static json_t *show_conn(const struct daemon *d, struct conn *conn)
 	return o;
 }
 
+static const char *path_state_name(const struct path_stats *st)
+{
+	switch ((enum path_state)st->state) {
+	case PATH_UP: return st->steered ? "steered" : "up";
+	case PATH_DEAD: return "dead";
+	case PATH_LEAVING: return "leaving";
+	}
+	return "?";
+}
+
 static json_t *show_path(uint32_t conn_id, uint32_t path, const struct path_stats *st)
 {
-	json_t *o = json_pack("{s:o,s:i,s:i,s:o,s:i,s:i,s:s}", "conn", hex(conn_id), "path",
+	json_t *o = json_pack("{s:o,s:i,s:i,s:o,s:i,s:i,s:s,s:s}", "conn", hex(conn_id), "path",
 			      (int)path, "port", st->port, "remote", address(&st->remote), "sport",
-			      st->sport, "epoch", st->epoch, "state", st->state ? "dead" : "up");
+			      st->sport, "epoch", st->epoch, "state", path_state_name(st), "reason",
+			      path_reason_text(st->reason));
 	const struct {
 		const char *key;
 		uint64_t value;
@@ -108,6 +119,7 @@ static json_t *show_path(uint32_t conn_id, uint32_t path, const struct path_stat
 		{ "nacks", st->nacks },
 		{ "ce_bytes", st->ce_bytes },
 		{ "deaths", st->deaths },
+		{ "moves", st->moves },
 		{ "rx_packets", st->rx_packets },
 		{ "rx_late", st->rx_late },
 		{ "rx_duplicate", st->rx_duplicate },
@@ -162,10 +174,11 @@ static void add_paths(struct daemon *d, struct conn *conn, json_t *list)
 
 static void add_streams(struct daemon *d, struct conn *conn, json_t *list)
 {
+	const struct stream *at = NULL;
 	struct stream_stats st;
 
 	(void)d;
-	for (uint32_t i = 0; engine_stream_stats(conn, i, &st) == 0; i++)
+	while (engine_stream_stats(conn, &at, &st) == 0)
 		json_array_append_new(list, show_stream(engine_conn_id(conn), &st));
 }
 

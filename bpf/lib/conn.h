@@ -62,7 +62,7 @@ static __always_inline struct track_packet packet_track(const struct packet *p)
 		.ts = p->ts,
 		.bytes = p->payload,
 		.epoch = p->epoch,
-		.ce = packet_has_ce(p),
+		.ce = packet_has_ce(p) || p->marked,
 	};
 
 	return t;

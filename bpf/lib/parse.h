@@ -53,6 +53,7 @@ struct packet {
 	__u32 psn;
 	__u32 una;
 	__u32 ts;
+	__u32 marked;  /* 1: by our own virtual queue */
 	__be16 source;
 	__be16 dest;
 	struct mroce_address to; /* IPv4 as ::ffff:a.b.c.d */

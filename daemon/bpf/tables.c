@@ -110,6 +110,8 @@ void tables_close(struct tables *t)
 void tables_silence(struct tables *t)
 {
 	__atomic_store_n(&t->config->schema, 0, __ATOMIC_RELEASE);
+	t->config->mark = 0;
+	memset(t->config->vqueue, 0, sizeof(t->config->vqueue));
 	for (uint32_t i = 0; i < MROCE_MAX_CONNS; i++)
 		__atomic_store_n(&t->conns[i].cid, 0, __ATOMIC_RELEASE);
 	memset(t->conns, 0, sizeof(*t->conns) * MROCE_MAX_CONNS);
@@ -126,6 +128,13 @@ void tables_local(struct tables *t, uint32_t index, const struct ip *addr)
 {
 	/* A packet that meets half an address passes to the stack: no harm. */
 	memcpy(&t->config->local[index], addr, sizeof(t->config->local[index]));
+}
+
+void tables_mark(struct tables *t, uint32_t index, uint32_t ifindex, uint32_t mbps)
+{
+	vqueue_set(&t->config->vqueue[index], ifindex, mbps);
+	if (mbps)
+		__atomic_store_n(&t->config->mark, 1, __ATOMIC_RELEASE);
 }
 
 void tables_counters(const struct tables *t, uint64_t out[MROCE_COUNTERS])

@@ -45,6 +45,8 @@ void tables_silence(struct tables *t);
 void tables_activate(struct tables *t, uint16_t udp_port, bool nack);
 /* The address of port number `index`: packets to it are ours. */
 void tables_local(struct tables *t, uint32_t index, const struct ip *addr);
+/* The virtual queue of port number `index`. mbps 0: it marks nothing. */
+void tables_mark(struct tables *t, uint32_t index, uint32_t ifindex, uint32_t mbps);
 /* Adds the sums over all CPUs to out[]. */
 void tables_counters(const struct tables *t, uint64_t out[MROCE_COUNTERS]);
 

@@ -36,12 +36,22 @@ static void read_ring(int fd, const char *interface, struct ethtool_facts *out)
 		out->rx_ring = ring.rx_pending;
 }
 
+/* These name a speed that nothing holds them to. */
+static bool speed_is_made_up(int fd, const char *interface)
+{
+	struct ethtool_drvinfo info = { .cmd = ETHTOOL_GDRVINFO };
+
+	if (!ask(fd, interface, &info))
+		return false;
+	return !strcmp(info.driver, "veth") || !strcmp(info.driver, "tun");
+}
+
 static void read_speed(int fd, const char *interface, struct ethtool_facts *out)
 {
 	struct ethtool_cmd cmd = { .cmd = ETHTOOL_GSET };
 	uint32_t speed;
 
-	if (!ask(fd, interface, &cmd))
+	if (!ask(fd, interface, &cmd) || speed_is_made_up(fd, interface))
 		return;
 	speed = ethtool_cmd_speed(&cmd);
 	out->speed = speed == (uint32_t)SPEED_UNKNOWN ? 0 : speed;

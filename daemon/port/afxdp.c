@@ -254,7 +254,6 @@ void afxdp_follow(struct afxdp *a, uint64_t now)
 static void count_queues(struct afxdp *a)
 {
 	ethtool_read(a->port.name, &a->facts);
-	a->port.speed = a->facts.speed;
 	a->queues = a->facts.rx_queues ? a->facts.rx_queues : a->mif->rx_queues;
 	if (!a->queues)
 		a->queues = 1;
@@ -368,6 +367,7 @@ static int open_all(struct afxdp *a, const struct afxdp_params *p)
 		return err;
 	take_state(a);
 	count_queues(a);
+	a->port.speed = p->cfg->link_mbps ? p->cfg->link_mbps : a->facts.speed;
 	err = check_queues(a);
 	/* The UDP port first: if it is taken, another daemon serves this interface. */
 	if (!err)
@@ -411,8 +411,21 @@ int afxdp_open(struct afxdp *a, const struct afxdp_params *p)
 	return 0;
 }
 
+static void mark(struct afxdp *a)
+{
+	if (!a->port.speed) {
+		a->log(LOG_WARNING,
+		       "%s: does not mark congestion, since the rate of its link is not known: set link_mbps",
+		       a->port.name);
+		return;
+	}
+	tables_mark(a->attach.tables, a->port.index, a->mif->ifindex, a->port.speed);
+}
+
 void afxdp_activate(struct afxdp *a, const struct portset_config *cfg)
 {
+	if (cfg->mark)
+		mark(a);
 	tables_local(a->attach.tables, a->port.index, &a->port.addr);
 	tables_activate(a->attach.tables, cfg->udp_port, a->tc_open);
 }

@@ -104,7 +104,7 @@ int frame_parse(const uint8_t *frame, uint32_t len, uint16_t dport, struct frame
 		return -EPROTO;
 	len -= FRAME_ETH_LEN;
 	type = frame_get16(at - 2);
-	if (type == ETH_P_8021Q || type == ETH_P_8021AD) {
+	for (int i = 0; i < FRAME_VLAN_TAGS && (type == ETH_P_8021Q || type == ETH_P_8021AD); i++) {
 		if (len < 4)
 			return -EPROTO;
 		type = frame_get16(at + 2);

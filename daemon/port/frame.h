@@ -16,6 +16,8 @@
 #define FRAME_IPV4_LEN 20
 #define FRAME_IPV6_LEN 40
 #define FRAME_UDP_LEN 8
+/* What the XDP program skips, too (VLAN_TAGS_MAX): a frame it takes must not be strange here. */
+#define FRAME_VLAN_TAGS 2
 #define FRAME_HEADERS_MAX (FRAME_ETH_LEN + FRAME_IPV6_LEN + FRAME_UDP_LEN)
 #define FRAME_ECT0 0x02
 
@@ -87,7 +89,7 @@ struct frame_payload {
 	struct ip remote;
 };
 
-/* 0 and *out; -EPROTO if it is not a whole UDP datagram for `dport` (one VLAN tag is allowed). */
+/* 0 and *out; -EPROTO if it is not a whole UDP datagram for `dport` (VLAN tags are allowed). */
 int frame_parse(const uint8_t *frame, uint32_t len, uint16_t dport, struct frame_payload *out);
 
 #endif

@@ -31,6 +31,8 @@ struct portset_config {
 	bool allow_generic; /* take generic (skb) mode if native is refused; default no */
 	bool nack;	    /* kernel NACKs by the TC programs; default yes */
 	bool adopt; /* use an mroce_xdp program already attached by `ip link`; default yes */
+	uint32_t link_mbps;	/* what the link of each interface carries; 0: as its driver says */
+	bool mark;		/* virtual queues mark; default no */
 	uint32_t ring_size;	/* rx and tx ring, frames, power of two; default 4096 */
 	const char *object_dir; /* where mroce_*.bpf.o lie, NULL: the built-in skeletons */
 	/* Called while a send or receive needs it; see worker */

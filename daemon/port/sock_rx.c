@@ -203,9 +203,11 @@ static void rx_packet(struct sock *s, const struct sock_rx_slot *slot, uint32_t 
 				.queue = (uint16_t)queue };
 	uint8_t reply[TWIN_REPLY_MAX];
 	uint32_t reply_len = 0;
-	int verdict = twin_rx(&s->port, slot->data, len, ce, queue, reply, &reply_len);
+	bool marked = twin_mark(&s->port, len, now);
+	int verdict = twin_rx(&s->port, slot->data, len, ce || marked, queue, reply, &reply_len);
 
 	s->shared->counters[MROCE_COUNT_RX_CE] += ce;
+	s->shared->counters[MROCE_COUNT_MARKED] += marked && !ce;
 	if (reply_len)
 		answer(s, &info, reply, reply_len);
 	if (verdict == TWIN_DONE)

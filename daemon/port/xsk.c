@@ -153,21 +153,23 @@ static void refill(struct xsk *x)
 		recvfrom(x->fd, NULL, 0, MSG_DONTWAIT, NULL, NULL);
 }
 
-/* Lends free frames to the kernel until it has fill_want. There is room: the ring takes fill_max. */
+/*
+ * Lends free frames to the kernel until it has fill_want. The ring takes fill_max, but copy mode publishes what it has
+ * received a moment before what it has taken out of this ring: then some wait for the next batch.
+ */
 static void top_up(struct xsk *x)
 {
 	uint32_t has = x->um.owned[UMEM_FILL];
 	uint32_t n = x->fill_want > has ? x->fill_want - has : 0;
-	uint32_t at;
+	uint32_t room, at;
 
 	if (n > x->um.nfree)
 		n = x->um.nfree;
-	if (!n)
+	room = n ? xsk_prod_nb_free(&x->fill, n) : 0;
+	if (n > room)
+		n = room;
+	if (!n || xsk_ring_prod__reserve(&x->fill, n, &at) != n)
 		return;
-	if (xsk_ring_prod__reserve(&x->fill, n, &at) != n) {
-		x->um.wrong++;
-		return;
-	}
 	for (uint32_t i = 0; i < n; i++)
 		*xsk_ring_prod__fill_addr(&x->fill, at + i) = umem_take(&x->um, UMEM_FILL);
 	xsk_ring_prod__submit(&x->fill, n);
@@ -372,7 +374,7 @@ bool xsk_check(const struct xsk *x, log_fn log)
 
 	xsk_frames(x, &f);
 	if (umem_consistent(&x->um) && f.rx <= x->um.owned[UMEM_FILL] &&
-	    f.completion <= x->um.owned[UMEM_TX] && in_ring <= x->um.owned[UMEM_FILL] &&
+	    f.completion <= x->um.owned[UMEM_TX] && in_ring <= x->fill.size &&
 	    f.total == f.free + f.fill + f.rx + f.tx + f.completion + f.held)
 		return true;
 	log(LOG_CRIT,

@@ -47,7 +47,9 @@
 	X(RX_CE, 39, "arrived with CE")                                                            \
 	X(RX_NO_SOCKET, 40, "passed: no AF_XDP socket on the queue")                               \
 	X(REPLY_NO_ROOM, 41, "POLL or PROBE left to the daemon: the frame could not grow")         \
-	X(TX_COOKIE, 42, "HELLO answered by a cookie, without any state")
+	X(TX_COOKIE, 42, "HELLO answered by a cookie, without any state")                          \
+	X(MARKED, 43, "counted as CE by the virtual queue of its interface")                       \
+	X(LOST_INSIDE, 44, "seen by the tracker and then lost in the host: will be repaired")
 
 enum mroce_reason {
 	MROCE_REASON_NONE = 0,

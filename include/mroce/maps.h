@@ -7,9 +7,10 @@
 #define MROCE_MAPS_H
 
 #include <linux/types.h>
+#include "vqueue.h"
 #include "wire.h"
 
-#define MROCE_MAP_SCHEMA 2
+#define MROCE_MAP_SCHEMA 3
 
 #define MROCE_MAX_CONNS 4096  /* power of two: slot = cid & (MROCE_MAX_CONNS - 1) */
 #define MROCE_MAX_QUEUES 64   /* receive queues of one interface */
@@ -18,6 +19,8 @@
 #define MROCE_MAP_CONFIG "mroce_config"	   /* array[1] of struct mroce_bpf_config, mmapable */
 #define MROCE_MAP_CONNS "mroce_conns"	   /* array[MAX_CONNS] of struct mroce_conn_entry, mmapable */
 #define MROCE_MAP_PATHS "mroce_paths"	   /* array[MAX_CONNS * MAX_PATHS] of struct mroce_path_rx, mmapable */
+#define MROCE_MAP_VQUEUES_RX "mroce_vq_rx" /* array[MAX_PORTS] of struct mroce_vqueue: XDP */
+#define MROCE_MAP_VQUEUES_TX "mroce_vq_tx" /* the same: TC egress */
 #define MROCE_MAP_XSKS "mroce_xsks"	   /* xskmap[MAX_QUEUES], key = receive queue of the interface */
 #define MROCE_MAP_COUNTERS "mroce_counters" /* percpu array[MROCE_COUNTERS] of __u64, see drop_reasons.h */
 
@@ -25,12 +28,15 @@ struct mroce_bpf_config {
 	__u32 schema;	/* MROCE_MAP_SCHEMA; set by the daemon; 0: pass everything */
 	__u16 udp_port; /* host byte order */
 	__u16 nack;	/* 1: pass gap-revealing packets with a note so that TC sends a NACK */
-	__u32 reserved[2];
+	__u32 mark;	/* 1: look at vqueue[] */
+	__u32 reserved;
 	/* The ports' own addresses, IPv4 as ::ffff:a.b.c.d, unused ones zero. Packets to others are on
 	 * their way through this host and none of our business. */
 	struct mroce_address {
 		__be32 word[4];
 	} local[MROCE_MAX_PORTS];
+	/* The same ports' virtual queues. */
+	struct mroce_vqueue_config vqueue[MROCE_MAX_PORTS];
 };
 
 /* Written by the daemon, read by BPF. The daemon writes cid last when it opens a slot and first
@@ -87,7 +93,7 @@ struct mroce_note {
 /* skb mark by which the TC egress program knows a clone that is to become a NACK. */
 #define MROCE_NACK_MARK 0x6d724e4bu
 
-_Static_assert(sizeof(struct mroce_bpf_config) == 16 + 16 * MROCE_MAX_PORTS, "map layout");
+_Static_assert(sizeof(struct mroce_bpf_config) == 16 + 32 * MROCE_MAX_PORTS, "map layout");
 _Static_assert(sizeof(struct mroce_conn_entry) == 32, "map layout");
 _Static_assert(sizeof(struct mroce_path_rx) == 256, "map layout");
 _Static_assert(__builtin_offsetof(struct mroce_path_rx, placed) == 128, "map layout");

@@ -12,10 +12,18 @@
 #define TOLERANCE_LIFE (1 * SEC)
 /* With a tolerance, a hole is a loss also once a question this much later than it was answered. */
 #define REORDER_MIN (100 * USEC)
+#define REORDER_MAX (2 * MSEC)
+/* CE is remembered for two round trips and this. */
+#define CE_MEMORY (200 * USEC)
+/* Losses in so many ACKs in a row: the spray passes the path over for some turns, one packet for each path. */
+#define LOSING 2
+#define STEER_LOSS 4
+/* What a link without a known speed is taken for. */
+#define SPEED_UNKNOWN_MBPS 10000
 
 struct ack {
 	uint8_t type;
-	uint16_t epoch, late;
+	uint16_t epoch, late, hint;
 	uint32_t base, highest, rx_bytes, ce_bytes, echo_ts;
 	__u64 seen[MROCE_WINDOW_WORDS], placed[MROCE_WINDOW_WORDS];
 };
@@ -34,6 +42,7 @@ static void parse(const struct packet *p, struct ack *a)
 	a->type = p->type;
 	a->epoch = p->epoch;
 	a->late = ntohs(w.late);
+	a->hint = ntohs(w.hint);
 	a->base = ntohl(w.base);
 	a->highest = ntohl(w.highest);
 	a->rx_bytes = ntohl(w.rx_bytes);
@@ -88,7 +97,7 @@ static void compare_times(const struct path *p, const struct ack *a, struct news
 {
 	uint32_t top = psn_min(psn_min(p->next, a->base + MROCE_WINDOW), a->highest + 1);
 	uint32_t psn = psn_max(psn_max(p->una, a->base), top - p->tolerance);
-	uint32_t wait = (uint32_t)(max_u64(p->srtt / 2, REORDER_MIN) >> 10);
+	uint32_t wait = (uint32_t)(p->reorder_wait >> 10);
 
 	if (!p->tolerance || !a->echo_ts || !is_newest(p, a))
 		return;
@@ -163,9 +172,20 @@ static void raise_tolerance(struct path *p, uint32_t spurious)
 {
 	p->spurious += spurious;
 	p->conn->spurious += spurious;
+	/* Packets and time: whichever a hole outlives first makes it a loss. */
+	p->reorder_wait = p->tolerance ? min_u64(2 * p->reorder_wait, max_u64(2 * p->srtt, REORDER_MAX)) :
+					 max_u64(p->min_rtt / 2, REORDER_MIN);
 	p->tolerance = p->tolerance ? p->tolerance * 2 : TOLERANCE_FIRST;
 	if (p->tolerance > TOLERANCE_MAX)
 		p->tolerance = TOLERANCE_MAX;
+	p->tolerance_until = p->conn->e->now + TOLERANCE_LIFE;
+}
+
+/* In order for a while: half of it. */
+static void lower_tolerance(struct path *p)
+{
+	p->tolerance = p->tolerance > TOLERANCE_FIRST ? p->tolerance / 2 : 0;
+	p->reorder_wait = max_u64(p->reorder_wait / 2, REORDER_MIN);
 	p->tolerance_until = p->conn->e->now + TOLERANCE_LIFE;
 }
 
@@ -192,7 +212,7 @@ static void find_spurious(struct path *p, const struct ack *a)
 	if (found)
 		raise_tolerance(p, found);
 	else if (p->tolerance && p->conn->e->now > p->tolerance_until)
-		p->tolerance = 0;
+		lower_tolerance(p);
 }
 
 /* ---- time ---- */
@@ -202,7 +222,7 @@ static uint64_t rtt_sample(struct path *p, const struct ack *a)
 	uint64_t now = p->conn->e->now, rtt, off;
 	uint32_t ticks = packet_clock(now) - a->echo_ts;
 
-	if (a->type != MROCE_ACK || !a->echo_ts || ticks > 10 * SEC / 1024)
+	if (a->type != MROCE_ACK || !a->echo_ts || a->epoch != p->epoch || ticks > 10 * SEC / 1024)
 		return 0;
 	rtt = ((uint64_t)ticks << 10) + 512;
 	if (!p->min_rtt || rtt <= p->min_rtt || now - p->min_rtt_at > MIN_RTT_LIFE) {
@@ -240,25 +260,85 @@ static void heard(struct path *p, const struct ack *a)
 }
 
 /*
- * The shortest round trip known between the two ports, by any path: a path that starts while others
+ * min_rtt: the shortest round trip known between the two ports, by any path: a path that starts while others
  * keep a queue standing must not take the queue for distance.
  */
-static uint64_t base_rtt(const struct path *p)
+static void look_at_siblings(const struct path *p, struct cc_ack *info)
 {
-	uint64_t base = p->min_rtt;
-
+	info->min_rtt = p->min_rtt;
 	for (uint32_t i = 0; i < p->conn->npaths; i++) {
 		const struct path *o = &p->conn->paths[i];
 
-		if (o->port == p->port && o->remote_port == p->remote_port && o->min_rtt &&
-		    o->min_rtt < base)
-			base = o->min_rtt;
+		if (!path_siblings(p, o))
+			continue;
+		if (o == p || path_usable(o))
+			info->siblings++;
+		if (o->min_rtt && o->min_rtt < info->min_rtt)
+			info->min_rtt = o->min_rtt;
 	}
-	return base;
+}
+
+static bool had_ce(const struct path *p)
+{
+	return p->ce_at && p->conn->e->now - p->ce_at <= 2 * p->srtt + CE_MEMORY;
+}
+
+/* Is there a path in use that has no CE? */
+static bool can_steer(const struct conn *c)
+{
+	for (uint32_t i = 0; i < c->npaths; i++) {
+		const struct path *p = &c->paths[i];
+
+		if (path_usable(p) && p->begun && !had_ce(p))
+			return true;
+	}
+	return false;
+}
+
+static void steer(struct path *p, const struct cc_ack *info)
+{
+	p->losing = info->lost ? p->losing + 1 : info->acked ? 0 : p->losing;
+	if (p->losing >= LOSING || info->ce_bytes)
+		p->reason = p->losing >= LOSING ? PATH_LOSS : PATH_CE;
+	if (p->losing >= LOSING)
+		p->steer = STEER_LOSS * p->conn->npaths;
+	else if (info->ce_bytes && !p->steer)
+		p->steer = p->conn->npaths;
+	p->conn->steering |= p->steer != 0;
+}
+
+/* Where a path begins once its distance is known: its share of what the link holds in a round trip. */
+static void start_window(struct path *p, const struct cc_ack *info)
+{
+	const struct conn *c = p->conn;
+	uint32_t local = p->port->speed, remote = ntohl(c->peer_ports[p->remote_port].speed);
+	uint32_t mbps = local && remote ? (uint32_t)min_u64(local, remote) : local + remote;
+	uint32_t packet = c->chunk + MROCE_HDR_LEN + (uint32_t)sizeof(struct mroce_data);
+	uint64_t bytes = (mbps ? mbps : SPEED_UNKNOWN_MBPS) * min_u64(info->min_rtt, SEC) / 8000;
+
+	if (p->begun || !p->conn->e->cfg.cc->start)
+		return;
+	c->e->cfg.cc->start(&p->cc, (uint32_t)min_u64(bytes * CC_UNIT / packet /
+							      (info->siblings ? info->siblings : 1),
+						      MROCE_WINDOW * CC_UNIT));
+}
+
+/* What one path has learnt of the way goes for its siblings that have not been asked yet. */
+static void start_all(const struct path *p, const struct cc_ack *info)
+{
+	for (uint32_t i = 0; i < p->conn->npaths; i++) {
+		struct path *o = &p->conn->paths[i];
+
+		if (!path_siblings(p, o) || (o != p && (o->srtt || !path_usable(o))))
+			continue;
+		o->srtt = p->srtt;
+		o->rttvar = p->rttvar;
+		start_window(o, info);
+	}
 }
 
 static void control_window(struct path *p, const struct ack *a, const struct news *n,
-			   uint32_t in_flight, uint64_t rtt)
+			   uint32_t in_flight, uint64_t rtt, bool first_rtt)
 {
 	struct cc_ack info = {
 		.now = p->conn->e->now,
@@ -267,9 +347,9 @@ static void control_window(struct path *p, const struct ack *a, const struct new
 		.in_flight = in_flight,
 		.rtt = rtt,
 		.srtt = p->srtt,
-		.min_rtt = base_rtt(p),
 	};
 
+	look_at_siblings(p, &info);
 	if (is_newest(p, a)) {
 		info.rx_bytes = a->rx_bytes - p->acked_rx_bytes;
 		info.ce_bytes = a->ce_bytes - p->acked_ce_bytes;
@@ -279,13 +359,23 @@ static void control_window(struct path *p, const struct ack *a, const struct new
 		p->acked_any = true;
 		p->acked_base = a->base;
 		p->ce_bytes += info.ce_bytes;
+		pace_hint(p->conn, a->hint, p->srtt);
 	}
+	if (info.ce_bytes) {
+		p->ce_at = info.now;
+		info.ce_everywhere = !can_steer(p->conn);
+	}
+	steer(p, &info);
+	if (first_rtt)
+		start_all(p, &info);
 	p->conn->e->cfg.cc->ack(&p->cc, &info);
+	quality_note(p, &info);
 }
 
 static void process(struct path *p, const struct ack *a)
 {
 	uint32_t in_flight = p->in_flight;
+	bool first_rtt = !p->srtt;
 	struct news n = { 0 };
 	uint64_t rtt;
 
@@ -311,7 +401,8 @@ static void process(struct path *p, const struct ack *a)
 	path_advance(p);
 	if (!p->unplaced)
 		p->first_unpolled = 0; /* there is nothing to ask about */
-	control_window(p, a, &n, in_flight, rtt);
+	control_window(p, a, &n, in_flight, rtt, first_rtt && rtt);
+	path_move_if_empty(p);
 	path_arm(p);
 	if (letter_waiting(p->conn))
 		conn_ready(p->conn);

@@ -9,7 +9,6 @@
  */
 #include <string.h>
 #include "core/cc.h"
-#include "mroce/wire.h"
 
 #define INITIAL_WINDOW 16
 #define MIN_WINDOW 4
@@ -35,18 +34,16 @@ static struct delay_state *state_of(struct cc *cc)
 	return (struct delay_state *)cc->state;
 }
 
+static void set_window(struct cc *cc, uint64_t packets)
+{
+	cc_set_window(cc, packets * CC_UNIT, MIN_WINDOW * CC_UNIT);
+}
+
 static void delay_init(struct cc *cc, uint64_t now)
 {
 	memset(cc, 0, sizeof(*cc));
-	cc->cwnd = INITIAL_WINDOW;
+	set_window(cc, INITIAL_WINDOW);
 	state_of(cc)->round_end = now;
-}
-
-static void set_window(struct cc *cc, uint64_t packets)
-{
-	if (packets < MIN_WINDOW)
-		packets = MIN_WINDOW;
-	cc->cwnd = packets > MROCE_WINDOW ? MROCE_WINDOW : (uint32_t)packets;
 }
 
 static uint64_t target(uint64_t min_rtt)

@@ -2,14 +2,25 @@
 /* A fixed window, for experiments; and the list of what there is. */
 #include <string.h>
 #include "core/cc.h"
+#include "mroce/wire.h"
 
 #define FIXED_WINDOW 64
+
+void cc_set_window(struct cc *cc, uint64_t window, uint32_t least)
+{
+	if (window < least)
+		window = least;
+	if (window > MROCE_WINDOW * CC_UNIT)
+		window = MROCE_WINDOW * CC_UNIT;
+	cc->window = (uint32_t)window;
+	cc->cwnd = (cc->window + CC_UNIT - 1) / CC_UNIT;
+}
 
 static void fixed_init(struct cc *cc, uint64_t now)
 {
 	(void)now;
 	memset(cc, 0, sizeof(*cc));
-	cc->cwnd = FIXED_WINDOW;
+	cc_set_window(cc, FIXED_WINDOW * CC_UNIT, CC_UNIT);
 }
 
 static void fixed_ack(struct cc *cc, const struct cc_ack *a)
@@ -33,7 +44,7 @@ const struct cc_ops cc_fixed = {
 
 const struct cc_ops *cc_find(const char *name)
 {
-	static const struct cc_ops *const all[] = { &cc_delay, &cc_fixed };
+	static const struct cc_ops *const all[] = { &cc_ecn, &cc_delay, &cc_fixed };
 
 	for (unsigned int i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		if (!strcmp(all[i]->name, name))

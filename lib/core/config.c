@@ -17,6 +17,6 @@ void engine_config_default(struct engine_config *cfg)
 		.pto_min_ns = 50 * USEC,
 		.stall_ns = 3 * SEC,
 		.cookies_above = 64,
-		.cc = &cc_delay,
+		.cc = &cc_ecn,
 	};
 }

@@ -58,7 +58,7 @@ static int reclaim_slot(struct engine *e)
 
 struct conn *conn_new(struct engine *e, void *owner, uint32_t service)
 {
-	uint32_t timers = (e->nconns + 1) * (MROCE_MAX_PATHS + 4);
+	uint32_t timers = (e->nconns + 1) * (MROCE_MAX_PATHS + CONN_TIMERS);
 	int slot = free_slot(e);
 	struct conn *c;
 
@@ -83,6 +83,7 @@ struct conn *conn_new(struct engine *e, void *owner, uint32_t service)
 	c->tolerance.kind = TIMER_TOLERANCE;
 	TAILQ_INIT(&c->tolerant);
 	TAILQ_INIT(&c->untold);
+	c->pace.kind = TIMER_PACE;
 	c->last_heard = e->now;
 	STAILQ_INIT(&c->control);
 	STAILQ_INIT(&c->repairs);
@@ -161,6 +162,7 @@ void conn_release(struct conn *c)
 	struct stream *s;
 
 	backlog_leave(c);
+	hint_forget(c);
 	handshake_left(c);
 	entry_close(c);
 	deferred_forget(c);
@@ -177,6 +179,7 @@ void conn_release(struct conn *c)
 	timer_clear(&e->timers, &c->life);
 	timer_clear(&e->timers, &c->sweep);
 	timer_clear(&e->timers, &c->stall);
+	timer_clear(&e->timers, &c->pace);
 	e->conns[c->slot] = NULL;
 	e->nconns--;
 	free(c->paths);
@@ -295,12 +298,26 @@ int conn_open_paths(struct conn *c)
 
 /* ---- life ---- */
 
-/* Asks every path once, so that its round trip is known before data queues up. */
+static bool first_between_ports(const struct conn *c, uint32_t index)
+{
+	for (uint32_t i = 0; i < index; i++) {
+		if (path_siblings(&c->paths[i], &c->paths[index]))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Asks one path between each two ports, so that the round trip is known before data queues up. Not all: when
+ * many connect at once, their questions would be a queue that all of them take for distance.
+ */
 static void greet_paths(struct conn *c)
 {
 	for (uint32_t i = 0; i < c->npaths; i++) {
 		struct path *p = &c->paths[i];
 
+		if (!first_between_ports(c, i))
+			continue;
 		p->spoken |= path_poll(p);
 		path_arm(p);
 	}
@@ -367,6 +384,8 @@ static void quiet_paths(struct conn *c)
 static void conn_finish(struct conn *c, bool linger)
 {
 	c->state = CONN_ENDED;
+	hint_forget(c);
+	timer_clear(&c->e->timers, &c->pace);
 	conn_drop_letters(c);
 	conn_unready(c);
 	quiet_paths(c);
@@ -419,6 +438,16 @@ static bool queue_close(struct conn *c, enum mroce_close_code code)
 	return true;
 }
 
+/* Ended by us; the peer is told why, the application how. */
+static void end_telling(struct conn *c, enum mroce_status status, enum mroce_close_code code)
+{
+	flush_requests(c, status);
+	if (!queue_close(c, code))
+		conn_finish(c, false);
+	backlog_leave(c);
+	c->e->ops->event(c->e->ctx, c, CONN_EVENT_ENDED, status);
+}
+
 void conn_protocol_error(struct conn *c, const char *what)
 {
 	char peer[IPTEXT_MAX];
@@ -427,11 +456,7 @@ void conn_protocol_error(struct conn *c, const char *what)
 		return;
 	engine_log(c->e, LOG_ERR, "conn %08x: %s broke the protocol: %s; connection closed", c->id,
 		   ip_text(&c->peer, peer), what);
-	flush_requests(c, MROCE_E_PROTOCOL);
-	if (!queue_close(c, MROCE_CLOSE_PROTOCOL))
-		conn_finish(c, false);
-	backlog_leave(c);
-	c->e->ops->event(c->e->ctx, c, CONN_EVENT_ENDED, MROCE_E_PROTOCOL);
+	end_telling(c, MROCE_E_PROTOCOL, MROCE_CLOSE_PROTOCOL);
 }
 
 void engine_conn_close(struct conn *c, enum mroce_close_code code, uint64_t now)
@@ -505,14 +530,28 @@ void conn_doom(struct conn *c, enum doom why)
 	timer_set(&c->e->timers, &c->life, c->e->now);
 }
 
+static void outgrown(struct conn *c)
+{
+	char peer[IPTEXT_MAX];
+
+	engine_log(c->e, LOG_ERR,
+		   "conn %08x: to %s: chunks of %u bytes fit no interface that is up since its MTU was "
+		   "lowered; connection ended, new ones take the new MTU",
+		   c->id, ip_text(&c->peer, peer), c->chunk);
+	end_telling(c, MROCE_E_PEER_GONE, MROCE_CLOSE_NORMAL);
+}
+
 static void meet_doom(struct conn *c)
 {
-	if (c->doomed == DOOM_UNTOLD) {
-		conn_protocol_error(c, "more failing messages than can be reported");
-		return;
+	switch ((enum doom)c->doomed) {
+	case DOOM_NONE: break;
+	case DOOM_UNTOLD: conn_protocol_error(c, "more failing messages than can be reported"); break;
+	case DOOM_MTU: outgrown(c); break;
+	case DOOM_APP_DIED:
+		engine_conn_close(c, MROCE_CLOSE_APP_DIED, c->e->now);
+		c->e->ops->event(c->e->ctx, c, CONN_EVENT_ENDED, MROCE_E_LOCAL_ACCESS);
+		break;
 	}
-	engine_conn_close(c, MROCE_CLOSE_APP_DIED, c->e->now);
-	c->e->ops->event(c->e->ctx, c, CONN_EVENT_ENDED, MROCE_E_LOCAL_ACCESS);
 }
 
 static void open_timer(struct conn *c)

@@ -111,6 +111,7 @@ struct engine *engine_new(const struct engine_config *cfg, const struct engine_o
 	auth_init(e);
 	TAILQ_INIT(&e->ready);
 	TAILQ_INIT(&e->ack_due);
+	TAILQ_INIT(&e->takers);
 	LIST_INIT(&e->listeners);
 	pools_init(e);
 	e->conns = calloc(e->cfg.max_conns, sizeof(struct conn *));
@@ -235,6 +236,7 @@ void engine_rx_flush(struct engine *e, uint64_t now)
 	rxmsg_deferred_flush(e);
 	engine_reserve(e);
 	e->blocked = 0;
+	hint_run(e);
 	receive_send_acks(e);
 }
 
@@ -247,6 +249,7 @@ static void timer_fire(struct timer *t)
 	case TIMER_SWEEP: receive_sweep(container_of(t, struct conn, sweep)); break;
 	case TIMER_STALL: conn_stall_timer(container_of(t, struct conn, stall)); break;
 	case TIMER_TOLERANCE: tolerance_timer(container_of(t, struct conn, tolerance)); break;
+	case TIMER_PACE: pace_timer(container_of(t, struct conn, pace)); break;
 	case TIMER_PATH: path_timer(container_of(t, struct path, timer)); break;
 	}
 }
@@ -267,7 +270,8 @@ static uint8_t letter_flags(const struct conn *c, const struct letter *l)
 {
 	uint8_t flags = l->losses ? MROCE_FLAG_REPAIR : 0;
 
-	if (l->type == MROCE_ERROR || l->type == MROCE_CLOSE || !letter_waiting(c))
+	if (l->type == MROCE_ERROR || l->type == MROCE_CLOSE || !letter_waiting(c) ||
+	    pace_is_sparse(c))
 		flags |= MROCE_FLAG_ACK_REQ;
 	return flags;
 }
@@ -276,11 +280,18 @@ static uint32_t conn_transmit(struct conn *c, uint32_t quota)
 {
 	uint32_t n = 0;
 
+	pace_update(c);
 	while (n < quota) {
-		struct letter *l = letter_next(c);
+		struct letter *l;
 		struct path *p;
 		int err;
 
+		if (!pace_open(c) && STAILQ_EMPTY(&c->control)) {
+			pace_wait(c);
+			conn_unready(c);
+			break;
+		}
+		l = letter_next(c);
 		if (!l) {
 			conn_unready(c);
 			break;
@@ -298,6 +309,7 @@ static uint32_t conn_transmit(struct conn *c, uint32_t quota)
 			letter_put_back(c, l);
 		} else if (!err) {
 			n++;
+			c->flying++;
 		}
 	}
 	return n;
@@ -367,8 +379,9 @@ uint32_t engine_run(struct engine *e, uint64_t now, uint32_t budget)
 		e->overslept_at = now;
 	engine_reserve(e);
 	feed_the_starved(e);
+	hint_run(e);
 	receive_send_acks(e);
-	while (left-- && (t = timer_due(&e->timers, now)))
+	while (left-- && e->sent - before < budget && (t = timer_due(&e->timers, now)))
 		timer_fire(t);
 	transmit(e, budget);
 	note_blocked(e, e->sent != before);
@@ -381,6 +394,8 @@ uint64_t engine_deadline(const struct engine *e, uint64_t now)
 
 	if (e->starved_at)
 		next = min_u64(next, e->starved_at + STARVED_WAIT);
+	if (e->ntakers)
+		next = min_u64(next, e->hint_at);
 	if (TAILQ_EMPTY(&e->ready) && TAILQ_EMPTY(&e->ack_due))
 		return next;
 	return min_u64(next, e->blocked_until > now ? e->blocked_until : now);

@@ -19,6 +19,7 @@
 
 struct engine;
 struct conn;
+struct stream;
 struct cc_ops;
 struct mroce_gaps;
 
@@ -48,7 +49,8 @@ struct engine_config {
 	uint8_t seed_more[24];	 /* the rest of a key of which seed is the beginning */
 	uint64_t seed;		 /* for ids, tokens, keys, source ports: random in production */
 	bool no_tolerance;	 /* do not offer stated loss tolerance */
-	const struct cc_ops *cc; /* congestion control; default cc_delay */
+	const struct cc_ops *cc; /* congestion control; default cc_ecn */
+	bool no_hints;		 /* do without rate hints: experiments and tests */
 };
 
 void engine_config_default(struct engine_config *cfg);
@@ -189,9 +191,29 @@ int engine_post(struct conn *conn, const struct work_request *wr, uint64_t now);
 
 /* ---- looking inside: for `mroce show`, tests and the simulator ---- */
 
+enum path_state { PATH_UP, PATH_DEAD /* probing */, PATH_LEAVING /* about to change its route */ };
+
+/* Why a path is dead, leaving, passed over by the spray, or was moved last. */
+enum path_reason {
+	PATH_FINE,
+	PATH_NO_ANSWER,
+	PATH_PORT_DOWN,
+	PATH_PEER_PORT_DOWN,
+	PATH_MTU,
+	PATH_LOSS,
+	PATH_DELAY,
+	PATH_CE,
+};
+
+/* A few words; "" for PATH_FINE. */
+const char *path_reason_text(uint8_t reason);
+
 struct path_stats {
 	struct ip remote;
-	uint8_t port, state; /* state: 0 up, 1 dead (probing) */
+	uint8_t port, state; /* enum path_state */
+	uint8_t reason;	     /* enum path_reason */
+	bool steered;	     /* the spray passes it over just now */
+	uint64_t moves;	     /* to another route, without having been dead */
 	uint16_t sport, epoch;
 	uint32_t next, una, in_flight, cwnd;
 	uint64_t srtt_ns, rttvar_ns, min_rtt_ns;
@@ -237,7 +259,7 @@ struct conn *engine_conn_next(const struct engine *e, struct conn *prev);
 void engine_conn_stats(const struct conn *conn, uint64_t now, struct conn_stats *out);
 /* 0, -ENOENT beyond npaths. */
 int engine_path_stats(const struct conn *conn, uint32_t path, struct path_stats *out);
-/* Stream by position: 0, 1, ...; -ENOENT at the end. */
-int engine_stream_stats(const struct conn *conn, uint32_t position, struct stream_stats *out);
+/* Iterates: *at is NULL to start with; -ENOENT at the end. */
+int engine_stream_stats(const struct conn *conn, const struct stream **at, struct stream_stats *out);
 
 #endif

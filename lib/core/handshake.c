@@ -26,11 +26,6 @@ struct hello {
 	struct mroce_wire_port port[MROCE_MAX_PORTS];
 };
 
-static uint32_t features_offered(const struct engine *e)
-{
-	return e->cfg.no_tolerance ? 0 : MROCE_F_TOLERANCE;
-}
-
 static void fill_ports(const struct engine *e, struct mroce_hello *h)
 {
 	h->ports = (uint8_t)e->nports;
@@ -41,6 +36,11 @@ static void fill_ports(const struct engine *e, struct mroce_hello *h)
 		h->port[i].mtu = htons(port->mtu);
 		h->port[i].speed = htonl(port->speed);
 	}
+}
+
+static uint32_t features_offered(const struct engine *e)
+{
+	return (e->cfg.no_hints ? 0 : MROCE_F_HINT) | (e->cfg.no_tolerance ? 0 : MROCE_F_TOLERANCE);
 }
 
 static void fill_conn(const struct conn *c, struct mroce_hello *h)
@@ -281,9 +281,9 @@ static int learn_peer(struct conn *c, const struct hello *h)
 	c->peer_token = h->token;
 	c->peer_first_psn = h->first_psn;
 	c->peer_streams = h->streams;
+	c->features = h->features & features_offered(c->e);
 	c->peer_npaths = h->paths;
 	c->peer_nports = h->ports;
-	c->features = h->features & features_offered(c->e);
 	memcpy(c->peer_ports, h->port, sizeof(c->peer_ports));
 	c->chunk = (h->chunk < chunk ? h->chunk : chunk) & ~7u;
 	if (c->chunk < CHUNK_MIN)

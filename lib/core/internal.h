@@ -235,6 +235,16 @@ struct envelope {
 	uint32_t ts;	 /* when sent, packet_clock() */
 };
 
+/* How a path does beside the others, see quality.c. */
+struct quality {
+	uint32_t acked, lost;	/* packets of the running span */
+	uint64_t bytes, ce_bytes, since;
+	uint32_t loss, ce;	/* shares in the last span, of 1024 */
+	uint32_t bad;		/* verdicts in a row */
+	bool judged;
+	uint64_t wait, moved_at;
+};
+
 struct path {
 	struct conn *conn;
 	struct port *port;
@@ -249,6 +259,10 @@ struct path {
 	struct cc cc;
 	uint64_t srtt, rttvar, min_rtt;
 	uint64_t min_rtt_at;
+	uint64_t ce_at;	   /* last ACK that told of CE */
+	uint32_t steer;	   /* packets of the connection for which the spray passes it over */
+	uint32_t losing;   /* ACKs in a row that told of losses */
+	bool begun;	   /* has had letters since it was opened or came back */
 	/* asking */
 	struct timer timer;
 	uint64_t last_poll, first_unpolled; /* time; the latter 0 if nothing was sent since */
@@ -275,6 +289,12 @@ struct path {
 	uint16_t epoch;
 	uint8_t index, remote_port;
 	bool dead;
+	bool leaving;	   /* takes nothing new, and changes its route once it is empty */
+	uint8_t reason;	   /* enum path_reason */
+	uint64_t leave_by;
+	struct quality quality;
+	uint64_t reorder_wait; /* with a tolerance: a hole so much older than a question is a loss */
+	uint64_t moves;
 	uint64_t tx_packets, tx_bytes, repairs, spurious, rtos, ptos, acks, nacks, ce_bytes, deaths;
 };
 
@@ -294,6 +314,7 @@ struct rxpath {
 	uint32_t suspect_base, suspect_top;
 	uint64_t suspect_at, suspect_drained;
 	uint32_t swept_late, swept_gaps;
+	uint32_t hint_bytes, hint_packets; /* as counted when the rate was looked at last */
 	uint64_t tolerance_until;
 };
 
@@ -313,6 +334,7 @@ enum doom {
 	DOOM_NONE,
 	DOOM_UNTOLD,   /* more failing messages than can be reported */
 	DOOM_APP_DIED, /* its application's memory is gone */
+	DOOM_MTU,      /* its packets fit no port any more */
 };
 
 struct conn {
@@ -355,10 +377,24 @@ struct conn {
 	struct stream *last_stream;
 	TAILQ_ENTRY(conn) ready; /* in engine->ready, if is_ready */
 	bool is_ready;
-	struct timer life, sweep, stall, tolerance;
+	struct timer life, sweep, stall, pace, tolerance;
 	struct tolerance_list tolerant, untold;
 	struct tolerance_stats tol_stats;
+	/* sending: what may be sent, see pace.c */
 	uint32_t features; /* MROCE_F_* agreed */
+	bool steering;	   /* some path is passed over */
+	uint32_t flying;   /* in flight on all usable paths */
+	uint64_t window;   /* of all usable paths, 1 / CC_UNIT packets */
+	uint64_t pace_kbps, pace_at; /* 0: not paced */
+	uint64_t pace_late;	     /* how late its timer is served, a maximum that fades */
+	uint64_t last_poll;	     /* on any path */
+	uint64_t hint_kbps, hint_until;
+	/* receiving: its share of what we can take, see hint.c */
+	TAILQ_ENTRY(conn) taker; /* in engine->takers, if taking */
+	bool taking;
+	uint32_t taker_ports; /* bit per port */
+	uint64_t taken, taken_since;
+	uint64_t want_kbps, share_kbps;
 	uint64_t rx_active_at;
 	uint64_t tx_bytes, rx_bytes, tx_msgs, rx_msgs, repaired, spurious, dup_letters;
 	uint32_t queued;
@@ -367,7 +403,8 @@ struct conn {
 
 TAILQ_HEAD(conn_list, conn);
 
-enum timer_kind { TIMER_LIFE, TIMER_SWEEP, TIMER_STALL, TIMER_PATH, TIMER_TOLERANCE };
+enum timer_kind { TIMER_LIFE, TIMER_SWEEP, TIMER_STALL, TIMER_PACE, TIMER_TOLERANCE, TIMER_PATH };
+#define CONN_TIMERS 5 /* beside those of its paths */
 
 struct listener {
 	LIST_ENTRY(listener) link;
@@ -391,6 +428,13 @@ struct deferred {
 
 #define DEFERRED_MAX 1024
 #define FLUSH_MAX 256
+
+/* What we were seen to take from a port's rings. */
+struct drain {
+	uint64_t since, bytes, drained;
+	uint64_t kbps; /* 0: it keeps up */
+	uint32_t free;
+};
 
 /* A peer whose set-ups were turned away, so that the log names it once and not for each packet. */
 struct grudge {
@@ -432,6 +476,10 @@ struct engine {
 	bool tolerance_used; /* a peer has stated one: records are kept ready */
 	struct conn_list ready;
 	struct rxpath_list ack_due;
+	struct conn_list takers; /* connections that something comes in on */
+	uint32_t ntakers;
+	uint64_t hint_at, hinted_at;
+	struct drain drains[MROCE_MAX_PORTS];
 	uint32_t blocked; /* bit per port: no room in this run */
 	uint64_t blocked_since, blocked_until;
 	uint64_t overslept_at; /* engine_run() came far later than its deadline */
@@ -484,6 +532,11 @@ void conn_end(struct conn *c, enum mroce_status status);
 /* The peer broke the protocol. */
 void conn_protocol_error(struct conn *c, const char *what);
 void conn_doom(struct conn *c, enum doom why);
+/* Can the port carry the connection's largest packets? Its MTU may have been lowered since the set-up. */
+static inline bool conn_fits(const struct conn *c, const struct port *port)
+{
+	return port->payload_max >= MROCE_HDR_LEN + sizeof(struct mroce_data) + c->chunk;
+}
 void conn_complete(struct conn *c, const struct engine_completion *done);
 void conn_life_timer(struct conn *c);
 void conn_check_silence(struct conn *c);
@@ -527,6 +580,11 @@ void handshake_confirmed(struct conn *c);
 void path_init(struct path *p, struct conn *c, uint8_t index);
 bool path_usable(const struct path *p);
 bool path_open(const struct path *p);
+/* Do they lie between the same two ports? */
+static inline bool path_siblings(const struct path *a, const struct path *b)
+{
+	return a->port == b->port && a->remote_port == b->remote_port;
+}
 /* 0; -EAGAIN: no room at the port; -errno: the letter cannot be built, and is gone. */
 int path_send(struct path *p, struct letter *l, uint8_t flags);
 void path_timer(struct path *p);
@@ -534,7 +592,10 @@ bool path_poll(struct path *p);
 void path_arm(struct path *p);
 /* Gives up everything outstanding; letters become repairs if `repair`, else are dropped. */
 void path_give_up(struct path *p, bool repair);
-void path_die(struct path *p, const char *why);
+void path_die(struct path *p, enum path_reason why);
+/* Empties the path and moves it to another route. */
+void path_leave(struct path *p, enum path_reason why);
+void path_move_if_empty(struct path *p);
 void path_probe_soon(struct path *p);
 void path_clear(struct path *p, uint32_t psn);
 void path_advance(struct path *p);
@@ -544,6 +605,26 @@ uint64_t path_rto(const struct path *p);
 
 /* ack.c */
 void ack_rx(struct conn *c, const struct packet *p);
+
+/* quality.c */
+void quality_note(struct path *p, const struct cc_ack *a);
+void quality_moved(struct path *p);
+
+/* pace.c */
+/* What ACKs and paths have changed: before a connection's turn. */
+void pace_update(struct conn *c);
+bool pace_open(const struct conn *c);
+/* Packets are so far apart that a POLL for each would be a load: the peer's daemon is asked instead. */
+bool pace_is_sparse(const struct conn *c);
+void pace_charge(struct conn *c, uint32_t len);
+void pace_wait(struct conn *c);
+void pace_timer(struct conn *c);
+void pace_hint(struct conn *c, uint16_t hint, uint64_t srtt);
+
+/* hint.c */
+void hint_arrival(struct conn *c);
+void hint_forget(struct conn *c);
+void hint_run(struct engine *e);
 
 /* spray.c */
 struct path *spray_pick(struct conn *c, int avoid);

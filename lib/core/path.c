@@ -46,12 +46,15 @@ void path_init(struct path *p, struct conn *c, uint8_t index)
 
 bool path_usable(const struct path *p)
 {
-	return !p->dead && p->port->up;
+	/* Small packets still go through: the peer can be told of the end. */
+	bool fits = p->conn->state != CONN_OPEN || conn_fits(p->conn, p->port);
+
+	return !p->dead && p->port->up && fits;
 }
 
 bool path_open(const struct path *p)
 {
-	return path_usable(p) && p->in_flight < p->cc.cwnd && p->next - p->una < MROCE_WINDOW;
+	return path_usable(p) && !p->leaving && p->in_flight < p->cc.cwnd && p->next - p->una < MROCE_WINDOW;
 }
 
 static uint64_t srtt_of(const struct path *p)
@@ -70,6 +73,8 @@ static uint64_t pto_of(const struct path *p)
 /* An ACK of the peer's daemon that was asked for; the queue that srtt contains may be gone by now. */
 static uint64_t daemon_ack_wait(const struct path *p)
 {
+	if (p->conn->pace_kbps)
+		return max_u64(pto_of(p), 2 * p->min_rtt + DAEMON_TIME);
 	return min_u64(pto_of(p), 2 * p->min_rtt + DAEMON_TIME);
 }
 
@@ -91,7 +96,7 @@ static uint64_t poll_due(const struct path *p)
 
 	if (p->first_unpolled) {
 		wait = min_u64(max_u64(srtt_of(p) / 4, POLL_MIN), POLL_MAX);
-		return p->first_unpolled + (p->urgent ? daemon_ack_wait(p) : wait);
+		return p->first_unpolled + (p->urgent ? max_u64(daemon_ack_wait(p), wait) : wait);
 	}
 	if (!p->unplaced)
 		return TIMER_NEVER;
@@ -112,7 +117,7 @@ static uint64_t path_due(const struct path *p)
 
 	if (p->dead)
 		return probe_due(p);
-	due = poll_due(p);
+	due = p->leaving ? min_u64(p->leave_by, poll_due(p)) : poll_due(p);
 	return p->unanswered ? min_u64(due, p->unanswered + path_rto(p)) : due;
 }
 
@@ -149,6 +154,7 @@ static void note_sent(struct path *p, uint32_t len)
 	p->port->ops->tx_end(p->port, len);
 	p->tx_packets++;
 	p->tx_bytes += len;
+	pace_charge(c, len);
 	c->last_sent = c->e->now;
 	c->e->sent++;
 }
@@ -157,7 +163,7 @@ static void note_polled(struct path *p)
 {
 	uint64_t now = p->conn->e->now;
 
-	p->last_poll = now;
+	p->last_poll = p->conn->last_poll = now;
 	p->first_unpolled = 0;
 	p->since_poll = 0;
 	p->urgent = false;
@@ -215,6 +221,7 @@ static void put_in_slot(struct path *p, const struct letter *l)
 	p->seen[w] &= ~bit;
 	p->lost[w] &= ~bit;
 	p->next++;
+	p->begun = true;
 	p->in_flight++;
 	p->unplaced++;
 	p->poll_backoff = 0;
@@ -268,8 +275,8 @@ int path_send(struct path *p, struct letter *l, uint8_t flags)
 	if (!p->first_unpolled)
 		p->first_unpolled = c->e->now;
 	p->urgent = flags & MROCE_FLAG_ACK_REQ;
-	/* The very first packet is asked about at once: no queue of our own is in that RTT. */
-	if (++p->since_poll >= POLL_PACKETS || !p->spoken)
+	/* The very first packet between two ports is asked about at once: no queue of our own is in that RTT. */
+	if (++p->since_poll >= POLL_PACKETS || (!p->spoken && !p->srtt))
 		p->spoken |= path_poll(p);
 	path_arm(p);
 	return 0;
@@ -365,25 +372,70 @@ void path_free(struct path *p)
 
 /* ---- death ---- */
 
-void path_die(struct path *p, const char *why)
+/* A new life: other route, other epoch, nothing known of it. */
+static void start_anew(struct path *p)
+{
+	p->leaving = false;
+	p->epoch++;
+	path_new_route(p);
+	p->unanswered = 0;
+	p->rto_count = 0;
+	p->poll_backoff = 0;
+	p->grace = p->suspect = false;
+	p->srtt = p->rttvar = p->min_rtt = p->ce_at = 0;
+	p->tolerance = 0;
+	p->steer = p->losing = 0;
+	p->spoken = p->begun = false;
+	p->conn->e->cfg.cc->init(&p->cc, p->conn->e->now);
+	quality_moved(p);
+}
+
+void path_leave(struct path *p, enum path_reason why)
+{
+	p->leaving = true;
+	p->reason = (uint8_t)why;
+	p->leave_by = p->conn->e->now + 4 * path_rto(p);
+	path_move_if_empty(p);
+	path_arm(p);
+}
+
+static void move(struct path *p)
+{
+	uint16_t from = p->flow.sport;
+	char peer[IPTEXT_MAX];
+
+	path_give_up(p, true);
+	start_anew(p);
+	p->moves++;
+	engine_log(p->conn->e, LOG_INFO,
+		   "conn %08x: path %u to %s through %s moved from source port %u to %u: %s",
+		   p->conn->id, p->index, ip_text(&p->flow.remote, peer), p->port->name, from,
+		   p->flow.sport, path_reason_text(p->reason));
+	p->spoken = path_poll(p);
+	path_arm(p);
+}
+
+void path_move_if_empty(struct path *p)
+{
+	if (p->leaving && (p->una == p->next || p->conn->e->now >= p->leave_by))
+		move(p);
+}
+
+void path_die(struct path *p, enum path_reason why)
 {
 	struct conn *c = p->conn;
 	char peer[IPTEXT_MAX];
 
 	engine_log(c->e, LOG_NOTICE,
 		   "conn %08x: path %u to %s through %s left: %s (PSN %u to %u open)", c->id,
-		   p->index, ip_text(&p->flow.remote, peer), p->port->name, why, p->una, p->next);
+		   p->index, ip_text(&p->flow.remote, peer), p->port->name, path_reason_text(why),
+		   p->una, p->next);
 	p->dead = true;
+	p->reason = (uint8_t)why;
 	p->deaths++;
 	path_give_up(p, true);
-	p->epoch++;
-	path_new_route(p);
-	p->unanswered = 0;
-	p->poll_backoff = 0;
+	start_anew(p);
 	p->last_poll = c->e->now;
-	p->srtt = p->rttvar = p->min_rtt = 0;
-	p->spoken = false;
-	c->e->cfg.cc->init(&p->cc, c->e->now);
 	timer_set(&c->e->timers, &p->timer, path_due(p));
 }
 
@@ -421,6 +473,25 @@ static void ask_on_all(struct conn *c)
 	}
 }
 
+/* The same at first: one path of each port. On all, questions alone would fill a congested link. */
+static void ask_elsewhere(const struct path *p)
+{
+	struct conn *c = p->conn;
+	uint32_t asked = 0;
+
+	for (uint32_t i = 0; i < c->npaths; i++) {
+		struct path *o = &c->paths[i];
+
+		if (o == p || !path_usable(o) || asked & 1u << o->port->index)
+			continue;
+		asked |= 1u << o->port->index;
+		if (o->unanswered)
+			continue;
+		path_poll(o);
+		path_arm(o);
+	}
+}
+
 /* An RTO: asked, and nothing came back. */
 static void path_timeout(struct path *p, uint64_t due)
 {
@@ -442,7 +513,7 @@ static void path_timeout(struct path *p, uint64_t due)
 	/* Others were answered when this one should have been. */
 	at_fault = sibling_heard(p, p->unanswered + p->min_rtt / 2);
 	if (p->rto_count + 1 >= DEATH_RTOS && at_fault) {
-		path_die(p, "no answer to 3 questions while other paths hear the peer");
+		path_die(p, PATH_NO_ANSWER);
 		return;
 	}
 	p->rto_count++;
@@ -451,8 +522,10 @@ static void path_timeout(struct path *p, uint64_t due)
 		path_give_up(p, true);
 	p->unanswered = c->e->now;
 	path_insist(p);
-	if (p->rto_count > 1 || had_letters) /* a lone lost question is not worth it */
+	if (p->rto_count > 1)
 		ask_on_all(c);
+	else if (had_letters) /* a lone lost question is not worth it */
+		ask_elsewhere(p);
 	conn_check_silence(c);
 }
 
@@ -554,6 +627,7 @@ void path_timer(struct path *p)
 	}
 	if (c->state != CONN_OPEN && c->state != CONN_CLOSING)
 		return;
+	path_move_if_empty(p);
 	/* A port without room: look again a little later. */
 	timer_by(&c->e->timers, &p->timer, max_u64(path_due(p), now + POLL_MIN));
 }

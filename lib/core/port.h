@@ -73,6 +73,9 @@ struct port {
 	struct mroce_conn_entry *conns;
 	/* Grows each time the port found all its receive rings and sockets empty. */
 	uint64_t drained;
+	/* What its user-space tracker counts; XDP has its own. vq.rate 0: off. */
+	struct mroce_vqueue_config vq;
+	struct mroce_vqueue vq_state;
 };
 
 #endif

@@ -146,7 +146,7 @@ static void port_status_rx(struct conn *c, const struct packet *p)
 		if (path->remote_port != w.port)
 			continue;
 		if (!w.up && !path->dead)
-			path_die(path, "peer's port went down");
+			path_die(path, PATH_PEER_PORT_DOWN);
 		else if (w.up && path->dead)
 			path_probe_soon(path);
 	}
@@ -193,6 +193,7 @@ static void note_route(struct rxpath *rp, struct port *port, const struct packet
 static void note_active(struct conn *c)
 {
 	c->rx_active_at = c->e->now;
+	hint_arrival(c);
 	if (!c->sweep.place)
 		timer_set(&c->e->timers, &c->sweep, c->e->now + SWEEP_EVERY);
 }
@@ -321,6 +322,7 @@ static void give_up_suspects(struct rxpath *rp, struct mroce_path_rx *rx, __u64 
 		if (!bitmap_test(rp->suspect, psn) || !bitmap_test(now_suspect, psn))
 			continue;
 		track_miss(rx, psn);
+		count(rp->conn->e, MROCE_COUNT_LOST_INSIDE);
 		now_suspect[bitmap_word(psn)] &= ~bitmap_bit(psn);
 		any = true;
 	}

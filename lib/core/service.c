@@ -79,8 +79,35 @@ static void tell_port_status(struct conn *c, const struct port *port)
 	if (!l)
 		return;
 	l->number = port->index;
-	l->code = port->up;
+	l->code = port->up && conn_fits(c, port);
 	letter_control(c, l);
+}
+
+static void path_follow_port(struct path *p)
+{
+	bool fits = conn_fits(p->conn, p->port);
+
+	if (p->dead && p->port->up && fits)
+		path_probe_soon(p);
+	else if (!p->dead && !p->port->up)
+		path_die(p, PATH_PORT_DOWN);
+	else if (!p->dead && !fits)
+		path_die(p, PATH_MTU);
+}
+
+/* Ports are up, but no packet of full size fits any: this would never end by itself. */
+static bool fits_nowhere(const struct conn *c)
+{
+	bool up = false;
+
+	for (uint32_t i = 0; i < c->npaths; i++) {
+		const struct port *port = c->paths[i].port;
+
+		if (port->up && conn_fits(c, port))
+			return false;
+		up |= port->up;
+	}
+	return up;
 }
 
 void engine_port_changed(struct engine *e, struct port *port, uint64_t now)
@@ -92,16 +119,12 @@ void engine_port_changed(struct engine *e, struct port *port, uint64_t now)
 		if (!c || !c->paths || (c->state != CONN_OPEN && c->state != CONN_CLOSING))
 			continue;
 		for (uint32_t i = 0; i < c->npaths; i++) {
-			struct path *p = &c->paths[i];
-
-			if (p->port != port)
-				continue;
-			if (!port->up && !p->dead)
-				path_die(p, "port went down");
-			else if (port->up && p->dead)
-				path_probe_soon(p);
+			if (c->paths[i].port == port)
+				path_follow_port(&c->paths[i]);
 		}
 		tell_port_status(c, port);
+		if (fits_nowhere(c))
+			conn_doom(c, DOOM_MTU);
 	}
 }
 

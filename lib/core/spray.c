@@ -2,9 +2,13 @@
 /* Which path takes the next packet: the one least filled in relation to its window. */
 #include "core/internal.h"
 
+/*
+ * Without the packet itself: paths with nothing in flight take turns, whatever their windows, and the one with
+ * a queue loses its turn. Otherwise, where few packets fly, the largest window would get them all.
+ */
 static bool less_filled(const struct path *a, const struct path *b)
 {
-	return (a->in_flight + 1) * b->cc.cwnd < (b->in_flight + 1) * a->cc.cwnd;
+	return (uint64_t)a->in_flight * b->cc.window < (uint64_t)b->in_flight * a->cc.window;
 }
 
 static bool has_room(const struct path *p)
@@ -27,8 +31,7 @@ static bool any_sound(const struct conn *c)
 	return false;
 }
 
-/* avoid: a path to be taken only if there is no other, or -1. NULL: none has a window and room. */
-struct path *spray_pick(struct conn *c, int avoid)
+static struct path *pick(struct conn *c, int avoid, bool steering)
 {
 	struct path *best = NULL, *p;
 	uint32_t at = c->spray_at;
@@ -40,12 +43,44 @@ struct path *spray_pick(struct conn *c, int avoid)
 		p = &c->paths[at];
 		if (!has_room(p) || p->index == avoid)
 			continue;
+		if (steering && p->steer)
+			continue;
 		if (!is_sound(p) && sound < 0)
 			sound = any_sound(c);
 		if (!is_sound(p) && sound)
 			continue;
 		if (!best || less_filled(p, best))
 			best = p;
+	}
+	return best;
+}
+
+/* One packet more has been given to others. True: somebody is still passed over. */
+static bool serve_turns(struct conn *c)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < c->npaths; i++) {
+		struct path *p = &c->paths[i];
+
+		if (p->steer && --p->steer)
+			any = true;
+	}
+	return any;
+}
+
+/*
+ * avoid: a path to be taken only if there is no other, or -1. NULL: none has a window and room. A path that
+ * is steered away from (CE, losses again and again) is passed over as long as there is another.
+ */
+struct path *spray_pick(struct conn *c, int avoid)
+{
+	struct path *best = pick(c, avoid, true);
+
+	if (c->steering) {
+		if (!best)
+			best = pick(c, avoid, false);
+		c->steering = serve_turns(c);
 	}
 	if (!best && avoid >= 0 && avoid < c->npaths && has_room(&c->paths[avoid]))
 		best = &c->paths[avoid];

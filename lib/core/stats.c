@@ -75,7 +75,10 @@ int engine_path_stats(const struct conn *c, uint32_t index, struct path_stats *o
 	*out = (struct path_stats){
 		.remote = p->flow.remote,
 		.port = p->port->index,
-		.state = p->dead,
+		.state = p->dead ? PATH_DEAD : p->leaving ? PATH_LEAVING : PATH_UP,
+		.reason = p->reason,
+		.steered = p->steer != 0,
+		.moves = p->moves,
 		.sport = p->flow.sport,
 		.epoch = p->epoch,
 		.next = p->next,
@@ -101,15 +104,14 @@ int engine_path_stats(const struct conn *c, uint32_t index, struct path_stats *o
 	return 0;
 }
 
-int engine_stream_stats(const struct conn *c, uint32_t position, struct stream_stats *out)
+int engine_stream_stats(const struct conn *c, const struct stream **at, struct stream_stats *out)
 {
-	const struct stream *s = TAILQ_FIRST(&c->streams);
+	const struct stream *s = *at ? TAILQ_NEXT(*at, all) : TAILQ_FIRST(&c->streams);
 	const struct txmsg *oldest;
 
-	while (s && position--)
-		s = TAILQ_NEXT(s, all);
 	if (!s)
 		return -ENOENT;
+	*at = s;
 	oldest = TAILQ_FIRST(&s->tx);
 	*out = (struct stream_stats){
 		.stream = s->id,

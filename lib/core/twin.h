@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "core/packet.h"
+#include "mroce/rate.h"
 #include "core/port.h"
 
 #define TWIN_REPLY_MAX MROCE_ACK_LEN
@@ -27,5 +28,12 @@ enum twin_verdict {
  */
 int twin_rx(struct port *port, const void *payload, uint32_t len, bool ce, uint32_t queue,
 	    void *reply, uint32_t *reply_len);
+
+/* A packet of so many bytes of UDP payload arrives: does the port's virtual queue mark it? */
+static inline bool twin_mark(struct port *port, uint32_t payload, uint64_t now)
+{
+	return port->vq.rate && vqueue_pass(&port->vq_state, &port->vq, now,
+					    payload + MROCE_WIRE_OVERHEAD);
+}
 
 #endif

@@ -18,7 +18,12 @@ struct field {
 static const struct field fields[] = {
 	FIELD(mroce_bpf_config, schema),      FIELD(mroce_bpf_config, udp_port),
 	FIELD(mroce_bpf_config, nack),	      FIELD(mroce_bpf_config, reserved),
-	FIELD(mroce_bpf_config, local),
+	FIELD(mroce_bpf_config, mark),	      FIELD(mroce_bpf_config, local),
+	FIELD(mroce_bpf_config, vqueue),      FIELD(mroce_vqueue_config, ifindex),
+	FIELD(mroce_vqueue_config, rate),     FIELD(mroce_vqueue_config, shift),
+	FIELD(mroce_vqueue_config, threshold), FIELD(mroce_vqueue, last),
+	FIELD(mroce_vqueue, backlog),	      FIELD(mroce_vqueue, marked),
+	FIELD(mroce_vqueue, reserved),
 	FIELD(mroce_conn_entry, cid),	      FIELD(mroce_conn_entry, token),
 	FIELD(mroce_conn_entry, peer_cid),    FIELD(mroce_conn_entry, peer_token),
 	FIELD(mroce_conn_entry, hint),	      FIELD(mroce_conn_entry, npaths),
@@ -43,6 +48,8 @@ static const struct {
 	{ "mroce_bpf_config", sizeof(struct mroce_bpf_config) },
 	{ "mroce_conn_entry", sizeof(struct mroce_conn_entry) },
 	{ "mroce_path_rx", sizeof(struct mroce_path_rx) },
+	{ "mroce_vqueue_config", sizeof(struct mroce_vqueue_config) },
+	{ "mroce_vqueue", sizeof(struct mroce_vqueue) },
 };
 
 static const struct btf_type *find(const struct btf *btf, const char *name)

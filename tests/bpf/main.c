@@ -53,6 +53,7 @@ int main(int argc, char **argv)
 		test_xdp(&bed);
 		test_garbage(&bed);
 		test_tc(&bed);
+		test_mark(&bed);
 		test_live(&bed);
 	}
 	bed_down(&bed);

@@ -51,13 +51,20 @@ for i in show("prog", "show", "id", str(prog))["map_ids"]:
     print(show("map", "show", "id", str(i))["name"], i)'
 }
 
-# struct mroce_bpf_config as bytes for bpftool: schema 2, port 4797, NACKs on, two addresses of the host.
-config_bytes() {	# number
+# struct mroce_bpf_config as bytes for bpftool: this schema, port 4797, NACKs on, two addresses of the host.
+config_bytes() {	# number bytes
+	local schema
+	schema=$(awk '$2 == "MROCE_MAP_SCHEMA" { print $3 }' include/mroce/maps.h)
 	python3 -c '
 import ipaddress, struct, sys
-local = [ipaddress.ip_address(f"::ffff:10.78.0.{sys.argv[1]}"), ipaddress.ip_address(f"fd78::{sys.argv[1]}")]
-value = struct.pack("<IHHII", 2, 4797, 1, 0, 0) + b"".join(a.packed for a in local)
-print(*value.ljust(16 + 16 * 8, b"\0"))' "$1"
+schema, number, size = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+local = [ipaddress.ip_address(f"::ffff:10.78.0.{number}"), ipaddress.ip_address(f"fd78::{number}")]
+value = struct.pack("<IHHII", schema, 4797, 1, 0, 0) + b"".join(a.packed for a in local)
+print(*value.ljust(size, b"\0"))' "$schema" "$1" "$2"
+}
+
+value_bytes() {	# map id
+	bpftool -j map show id "$1" | python3 -c 'import json, sys; print(json.load(sys.stdin)["bytes_value"])'
 }
 
 # Both objects, on the same maps, configured as by a daemon.
@@ -70,7 +77,7 @@ attach() {	# namespace device pin number
 	while read -r name id; do
 		case $name in
 		mroce_config) # shellcheck disable=SC2046 # one word a byte
-			bpftool map update id "$id" key 0 0 0 0 value $(config_bytes "$4") || return 1 ;;&
+			bpftool map update id "$id" key 0 0 0 0 value $(config_bytes "$4" "$(value_bytes "$id")") || return 1 ;;&
 		mroce_config | mroce_conns | mroce_paths | mroce_counters)
 			share+=(map name "$name" id "$id") ;;
 		esac

@@ -230,6 +230,7 @@ void host_rx(struct host *h, struct sim_port *sp, struct frame *p)
 		return;
 	}
 	p->queue = (uint8_t)queue;
+	p->ce |= twin_mark(&sp->port, p->len, s->now);
 	verdict = twin_rx(&sp->port, p->data, p->len, p->ce, queue, reply, &reply_len);
 	trace_frame(s, TR_RX, (int)h->index, (int)own_index(sp), p, p->ce ? "CE" : NULL);
 	if (reply_len)
@@ -421,6 +422,7 @@ static void configure(const struct host *h, struct engine_config *cfg)
 	set64(&cfg->handshake_ns, c->handshake_ns);
 	set64(&cfg->keepalive_ns, c->keepalive_ns);
 	set64(&cfg->stall_ns, c->stall_ns);
+	cfg->no_hints = c->no_hints;
 	cfg->authenticated = c->key != 0;
 	memset(cfg->psk, c->key, sizeof(cfg->psk));
 	if (c->cookies)
@@ -531,6 +533,7 @@ static void port_init(struct host *h, uint32_t i)
 	sp->port.mtu = (uint16_t)c->mtu;
 	sp->port.payload_max = (uint16_t)(c->mtu - headers);
 	sp->port.speed = c->rate_mbps;
+	vqueue_set(&sp->port.vq, i + 1, c->mark ? c->rate_mbps : 0);
 	snprintf(sp->port.name, sizeof(sp->port.name), "h%up%u", h->index & 255, i);
 	sp->up.rate = c->uplink_mbps * 1000000ull;
 	sp->down.rate = c->rate_mbps * 1000000ull;

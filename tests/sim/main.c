@@ -22,7 +22,8 @@ struct options {
 
 static const struct scenario *const tables[] = { traffic_scenarios, life_scenarios,
 						 fault_scenarios,   hostile_scenarios,
-						 speed_scenarios,   self_scenarios };
+						 speed_scenarios,   cc_scenarios,
+						 self_scenarios };
 
 struct totals {
 	uint32_t run, failed;

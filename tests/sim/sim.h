@@ -424,6 +424,8 @@ struct sim_config {
 	uint32_t queues, ring, tx_ring, batch;
 	uint64_t wake_ns, jitter_ns, socket_ns;
 	bool share_maps;
+	bool mark; /* the ports' own virtual queues mark */
+	bool no_hints;
 	/* engine */
 	uint32_t paths, streams, chunk, max_conns, letters, messages, tries;
 	uint32_t first_psn, first_msg;
@@ -498,7 +500,7 @@ void world_wait(struct sim *s, uint64_t ns);
 bool world_wait_for(struct sim *s, uint64_t ns, bool (*done)(struct sim *s), const char *what);
 
 extern const struct scenario traffic_scenarios[], life_scenarios[], fault_scenarios[],
-	hostile_scenarios[], speed_scenarios[], self_scenarios[];
+	hostile_scenarios[], speed_scenarios[], cc_scenarios[], self_scenarios[];
 void random_config(uint64_t seed, struct sim_config *cfg);
 void random_run(struct sim *s);
 

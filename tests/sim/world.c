@@ -338,6 +338,7 @@ void world_sum(const struct sim *s, struct path_stats *sum)
 			sum->acks += st.acks;
 			sum->nacks += st.nacks;
 			sum->deaths += st.deaths;
+			sum->moves += st.moves;
 		}
 	}
 }

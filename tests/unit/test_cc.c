@@ -104,8 +104,183 @@ START_TEST(cc_delay__an_idle_window_does_not_grow)
 }
 END_TEST
 
+/* ---- ecn ---- */
+
+static struct cc_ack ecn_ack(uint64_t rtt, uint32_t lost, uint32_t ce_percent)
+{
+	return (struct cc_ack){
+		.acked = cc.cwnd - lost,
+		.lost = lost,
+		.in_flight = cc.cwnd,
+		.rx_bytes = 100000,
+		.ce_bytes = 1000 * ce_percent,
+		.rtt = rtt,
+		.srtt = rtt,
+		.min_rtt = MIN_RTT,
+		.siblings = 1,
+	};
+}
+
+static void ecn_round(struct cc_ack a)
+{
+	a.now = now += a.rtt + 50000;
+	cc_ecn.ack(&cc, &a);
+}
+
+static void ecn_fresh(void)
+{
+	now = 1000000;
+	cc_ecn.init(&cc, now);
+}
+
+/* A window of `packets`, past the doubling. */
+static void ecn_steady(uint32_t packets)
+{
+	ecn_fresh();
+	ecn_round(ecn_ack(20 * MIN_RTT, 0, 0));
+	now += 20 * MIN_RTT;
+	cc_set_window(&cc, packets * CC_UNIT, 1);
+}
+
+START_TEST(cc_set_window__rounds_up_and_keeps_bounds)
+{
+	cc_set_window(&cc, 1, 16);
+	ck_assert_uint_eq(cc.window, 16);
+	ck_assert_uint_eq(cc.cwnd, 1);
+	cc_set_window(&cc, 2 * CC_UNIT + 1, 16);
+	ck_assert_uint_eq(cc.cwnd, 3);
+	cc_set_window(&cc, UINT64_MAX, 16);
+	ck_assert_uint_eq(cc.cwnd, MROCE_WINDOW);
+}
+END_TEST
+
+START_TEST(cc_ecn__doubles_until_the_first_mark)
+{
+	uint32_t before;
+
+	ecn_fresh();
+	before = cc.cwnd;
+	ecn_round(ecn_ack(MIN_RTT, 0, 0));
+	ck_assert_uint_eq(cc.cwnd, 2 * before);
+	for (int i = 0; i < 4; i++)
+		ecn_round(ecn_ack(MIN_RTT, 0, 0));
+	before = cc.cwnd;
+	ecn_round(ecn_ack(3 * MIN_RTT, 0, 100)); /* all of it marked: half of it goes */
+	ck_assert_uint_eq(cc.cwnd, before / 2);
+	ecn_round(ecn_ack(MIN_RTT, 0, 0));
+	ck_assert_uint_eq(cc.cwnd, before / 2 + 1);
+}
+END_TEST
+
+START_TEST(cc_ecn__shrinks_by_half_of_alpha)
+{
+	ecn_steady(100);
+	for (int i = 0; i < 200; i++) { /* one byte in ten marked: alpha comes to 0.1 */
+		ecn_round(ecn_ack(3 * MIN_RTT, 0, 10));
+		cc_set_window(&cc, 100 * CC_UNIT, 1);
+	}
+	ecn_round(ecn_ack(3 * MIN_RTT, 0, 10));
+	ck_assert_uint_ge(cc.window, 94 * CC_UNIT);
+	ck_assert_uint_le(cc.window, 97 * CC_UNIT);
+}
+END_TEST
+
+START_TEST(cc_ecn__marks_without_a_queue_only_steer)
+{
+	struct cc_ack a;
+
+	ecn_steady(100);
+	for (int i = 0; i < 50; i++)
+		ecn_round(ecn_ack(MIN_RTT, 0, 100));
+	ck_assert_uint_ge(cc.window, 100 * CC_UNIT);
+	for (int i = 0; i < 200; i++) { /* unless there is nowhere to steer to */
+		a = ecn_ack(MIN_RTT, 0, 100);
+		a.ce_everywhere = true;
+		ecn_round(a);
+	}
+	ck_assert_uint_eq(cc.window, CC_UNIT);
+}
+END_TEST
+
+START_TEST(cc_ecn__below_one_packet)
+{
+	ecn_steady(2);
+	for (int i = 0; i < 100; i++)
+		ecn_round(ecn_ack(10 * MIN_RTT, 0, 100));
+	ck_assert_uint_lt(cc.window, CC_UNIT / 8);
+	ck_assert_uint_ge(cc.window, 1);
+	ck_assert_uint_eq(cc.cwnd, 1);
+	for (int i = 0; i < 200; i++)
+		ecn_round(ecn_ack(MIN_RTT, 0, 0));
+	ck_assert_uint_gt(cc.window, 2 * CC_UNIT); /* and up again */
+}
+END_TEST
+
+START_TEST(cc_ecn__loss_alone_is_not_congestion)
+{
+	uint32_t before;
+
+	ecn_steady(50);
+	before = cc.window;
+	for (int i = 0; i < 100; i++)
+		ecn_round(ecn_ack(MIN_RTT, cc.cwnd / 2, 0));
+	ck_assert_uint_ge(cc.window, before);
+}
+END_TEST
+
+START_TEST(cc_ecn__far_more_loss_than_usual_with_marks)
+{
+	ecn_steady(100);
+	ecn_round(ecn_ack(MIN_RTT, 50, 1));
+	ck_assert_uint_le(cc.window, 51 * CC_UNIT);
+}
+END_TEST
+
+START_TEST(cc_ecn__siblings_grow_together)
+{
+	struct cc_ack a;
+
+	ecn_steady(10);
+	for (int i = 0; i < 8; i++) {
+		a = ecn_ack(MIN_RTT, 0, 0);
+		a.siblings = 8;
+		ecn_round(a);
+	}
+	ck_assert_uint_ge(cc.window, 10 * CC_UNIT + CC_UNIT * 3 / 4);
+	ck_assert_uint_le(cc.window, 11 * CC_UNIT + CC_UNIT / 4);
+}
+END_TEST
+
+START_TEST(cc_ecn__an_idle_window_does_not_grow)
+{
+	struct cc_ack a = ecn_ack(MIN_RTT, 0, 0);
+	uint32_t before;
+
+	ecn_steady(100);
+	before = cc.window;
+	a.acked = a.in_flight = 1;
+	for (int i = 0; i < 1000; i++)
+		ecn_round(a);
+	ck_assert_uint_eq(cc.window, before);
+}
+END_TEST
+
+START_TEST(cc_ecn__timeouts_stop_at_one_packet)
+{
+	ecn_steady(100);
+	for (int i = 0; i < 20; i++)
+		cc_ecn.timeout(&cc, now);
+	ck_assert_uint_eq(cc.window, CC_UNIT);
+	ecn_steady(100); /* nor do they grow what is smaller */
+	cc_set_window(&cc, CC_UNIT / 8, 1);
+	cc_ecn.timeout(&cc, now);
+	ck_assert_uint_eq(cc.window, CC_UNIT / 8);
+}
+END_TEST
+
 START_TEST(cc_find__by_name)
 {
+	ck_assert_ptr_eq(cc_find("ecn"), &cc_ecn);
 	ck_assert_ptr_eq(cc_find("delay"), &cc_delay);
 	ck_assert_ptr_eq(cc_find("fixed"), &cc_fixed);
 	ck_assert_ptr_null(cc_find("reno"));
@@ -123,6 +298,16 @@ static Suite *cc_suite(void)
 	tcase_add_test(t, cc_delay__queue_shrinks_the_window);
 	tcase_add_test(t, cc_delay__timeout);
 	tcase_add_test(t, cc_delay__an_idle_window_does_not_grow);
+	tcase_add_test(t, cc_set_window__rounds_up_and_keeps_bounds);
+	tcase_add_test(t, cc_ecn__doubles_until_the_first_mark);
+	tcase_add_test(t, cc_ecn__shrinks_by_half_of_alpha);
+	tcase_add_test(t, cc_ecn__marks_without_a_queue_only_steer);
+	tcase_add_test(t, cc_ecn__below_one_packet);
+	tcase_add_test(t, cc_ecn__loss_alone_is_not_congestion);
+	tcase_add_test(t, cc_ecn__far_more_loss_than_usual_with_marks);
+	tcase_add_test(t, cc_ecn__siblings_grow_together);
+	tcase_add_test(t, cc_ecn__an_idle_window_does_not_grow);
+	tcase_add_test(t, cc_ecn__timeouts_stop_at_one_packet);
 	tcase_add_test(t, cc_find__by_name);
 	suite_add_tcase(s, t);
 	return s;

@@ -340,14 +340,14 @@ END_TEST
 static enum pair_fate abort_read_response(struct pair *p, int from, struct packet *pk,
 					  const struct ip *remote)
 {
-	struct mroce_error *w = (void *)pk->body;
+	uint8_t *body = (uint8_t *)pk->body;
 
 	(void)remote;
 	if (from == 0 && pk->type == MROCE_DATA)
 		return PAIR_DROP;
 	if (from == 0 && pk->type == MROCE_ERROR) {
-		w->op = (uint8_t)(uintptr_t)p->fate_arg;
-		packet_seal((uint8_t *)pk->body - MROCE_HDR_LEN, pk);
+		body[offsetof(struct mroce_error, op)] = (uint8_t)(uintptr_t)p->fate_arg;
+		packet_seal(body - MROCE_HDR_LEN, pk);
 	}
 	return PAIR_PASS;
 }
@@ -608,6 +608,48 @@ static void set_port(struct world *w, int side, uint32_t port, bool up)
 	w->p->side[side].ports[port].up = up;
 	engine_port_changed(w->p->side[side].engine, &w->p->side[side].ports[port], w->p->now);
 }
+
+static void set_room(struct world *w, int side, uint32_t port, uint16_t payload)
+{
+	w->p->side[side].ports[port].payload_max = payload;
+	engine_port_changed(w->p->side[side].engine, &w->p->side[side].ports[port], w->p->now);
+}
+
+/* The MTU of one plane is lowered: its paths are left. Of the last one, too: the connection ends. */
+START_TEST(path__mtu_lowered)
+{
+	struct world w = world_new(NULL, 2, 4000000);
+	uint16_t room = w.p->side[0].ports[0].payload_max;
+	struct path_stats st;
+
+	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 1, w.key[0], w.mem[0], w.size, w.mem[1], w.key[1], 0);
+	ck_assert(pair_run(w.p, 1000000000, halfway));
+	set_room(&w, 0, 1, room / 2);
+	pair_wait(w.p, 0, 1);
+	check_status(&w, 0, 0, 1, MROCE_OK);
+	ck_assert_mem_eq(w.mem[0], w.mem[1], w.size);
+	ck_assert(!w.p->side[0].ended);
+	/* Back again: it is used again. */
+	set_room(&w, 0, 1, room);
+	pair_run(w.p, 2000000000, NULL);
+	engine_path_stats(w.p->side[0].conn, 1, &st);
+	ck_assert_uint_eq(st.state, 0);
+	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 2, w.key[0], w.mem[0], w.size, w.mem[1], w.key[1], 0);
+	set_room(&w, 0, 0, room / 2);
+	pair_run(w.p, 100000, NULL);
+	ck_assert(!w.p->side[0].ended);
+	set_room(&w, 0, 1, room / 2);
+	pair_wait(w.p, 0, 2);
+	check_status(&w, 0, 1, 1, MROCE_E_PEER_GONE);
+	ck_assert(w.p->side[0].ended);
+	/* The peer hears of it, and not by silence. */
+	pair_run(w.p, 100000000, NULL);
+	ck_assert(w.p->side[1].ended);
+	ck_assert_int_eq(w.p->side[1].code, MROCE_E_PEER_GONE);
+	check_quiet(&w);
+	world_free(&w);
+}
+END_TEST
 
 START_TEST(path__port_down_and_up)
 {
@@ -934,6 +976,7 @@ static Suite *engine_suite(void)
 	tcase_add_test(t, network__acks_and_polls_lost);
 	tcase_add_test(t, path__dead_plane_is_left_and_found_again);
 	tcase_add_loop_test(t, path__port_down_and_up, 0, 2);
+	tcase_add_test(t, path__mtu_lowered);
 	tcase_add_test(t, port__full_for_a_while);
 	tcase_add_test(t, records__scarce);
 	suite_add_tcase(s, t);

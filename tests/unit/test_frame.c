@@ -106,6 +106,14 @@ START_TEST(frame_parse__vlan_tag)
 	ck_assert_int_eq(frame_parse(frame, len + 4, PORT, &p), 0);
 	ck_assert_uint_eq(p.len, 40);
 	ck_assert_ptr_eq(p.data, frame + t.len + 4);
+	/* A second one around it, and one too many. */
+	memmove(frame + 16, frame + 12, len - 12 + 4);
+	frame_put16(frame + 12, 0x88a8);
+	ck_assert_int_eq(frame_parse(frame, len + 8, PORT, &p), 0);
+	ck_assert_uint_eq(p.len, 40);
+	ck_assert_ptr_eq(p.data, frame + t.len + 8);
+	memmove(frame + 16, frame + 12, len - 12 + 8);
+	ck_assert_int_eq(frame_parse(frame, len + 12, PORT, &p), -EPROTO);
 }
 END_TEST
 

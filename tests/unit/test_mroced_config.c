@@ -88,7 +88,7 @@ static const struct {
 	{ "[ports]\nudp_prot = 1\n", { ":2:", "udp_prot", "udp_port" } },
 	{ "[prots]\nudp_port = 1\n", { ":2:", "[prots]", "transport" } },
 	{ "[ports]\nport = pigeon\n", { ":2:", "port", "pigeon", "afxdp, socket or auto" } },
-	{ "[transport]\ncc = cubic\n", { ":2:", "cubic", "delay or fixed" } },
+	{ "[transport]\ncc = cubic\n", { ":2:", "cubic", "ecn, delay or fixed" } },
 	{ "[transport]\npaths = 17\n", { ":2:", "17", "1 to 16" } },
 	{ "[transport]\npaths = 99999999999999999999999\n", { ":2:", "1 to 16" } },
 	{ "[ports]\nthis is no setting\n", { ":2:", "key = value" } },

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * When a connection may send: its window is the sum of its paths' windows, its rate the smaller of the
+ * receiver's hint and, once the window is so small that ACKs cannot clock it, of window per round trip.
+ *
+ * No timer per packet: pace_at is when the link that the rate describes would be free again. Packets may
+ * leave while it is not in the future; it may lag behind by about as much as we have been woken late, so that
+ * a late wake-up costs nothing, and no more, since all senders of an incast have bursts.
+ */
+#include "core/internal.h"
+#include "mroce/rate.h"
+
+#define BURST_MIN (100 * USEC)
+#define BURST_MAX (1 * MSEC)
+#define SLACK (20 * USEC)
+/* A rate below this would hold up even what ends the connection. */
+#define RATE_MIN_KBPS 1000
+#define HINT_ROUNDS 4
+/* A path has a packet less often than this; the connection asks by POLL so often, for the RTT and CE. */
+#define SPARSE (50 * USEC)
+#define POLL_TIME (2 * MSEC)
+#define POLL_PACKETS 8
+#define HINT_LIFE_MIN (5 * MSEC)
+#define HINT_PACKETS 2
+/* Windows of so many packets per path are clocked by their ACKs. */
+#define CLOCKED (2 * CC_UNIT)
+/* Above window per round trip, so that the window remains what limits. */
+#define WINDOW_GAIN 2
+
+static uint64_t wire_bits(uint32_t len)
+{
+	return (len + MROCE_WIRE_OVERHEAD) * 8ull;
+}
+
+static uint64_t wire_time(uint32_t len, uint64_t kbps)
+{
+	return wire_bits(len) * 1000000 / kbps;
+}
+
+static uint64_t window_rate(const struct conn *c, uint64_t window, uint32_t usable, uint64_t srtt)
+{
+	uint32_t packet = c->chunk + MROCE_HDR_LEN + (uint32_t)sizeof(struct mroce_data);
+
+	if (!srtt || window >= (uint64_t)usable * CLOCKED)
+		return 0;
+	return max_u64(WINDOW_GAIN * wire_bits(packet) * window * 1000000 / CC_UNIT / srtt,
+		       RATE_MIN_KBPS);
+}
+
+static void set_rate(struct conn *c, uint64_t kbps)
+{
+	uint64_t now = c->e->now;
+
+	/* What is still owed was counted at the old rate. */
+	if (c->pace_at > now)
+		c->pace_at = kbps ? now + (c->pace_at - now) * c->pace_kbps / kbps : now;
+	c->pace_kbps = kbps;
+}
+
+void pace_update(struct conn *c)
+{
+	uint64_t window = 0, srtt = 0, rate;
+	uint32_t usable = 0, flying = 0;
+
+	for (uint32_t i = 0; i < c->npaths; i++) {
+		const struct path *p = &c->paths[i];
+
+		if (!path_usable(p))
+			continue;
+		usable++;
+		window += p->cc.window;
+		flying += p->in_flight;
+		if (p->srtt && (!srtt || p->srtt < srtt))
+			srtt = p->srtt;
+	}
+	c->window = max_u64(window, CC_UNIT);
+	c->flying = flying;
+	rate = window_rate(c, c->window, usable, srtt);
+	if (c->hint_kbps && c->e->now < c->hint_until)
+		rate = rate ? min_u64(rate, c->hint_kbps) : c->hint_kbps;
+	if (rate != c->pace_kbps)
+		set_rate(c, rate);
+}
+
+bool pace_open(const struct conn *c)
+{
+	return (uint64_t)c->flying * CC_UNIT < c->window &&
+	       (!c->pace_kbps || c->pace_at <= c->e->now);
+}
+
+bool pace_is_sparse(const struct conn *c)
+{
+	uint64_t packet;
+
+	if (!c->pace_kbps)
+		return false;
+	packet = wire_time(c->chunk, c->pace_kbps);
+	return packet * c->npaths > SPARSE &&
+	       c->e->now - c->last_poll < max_u64(POLL_PACKETS * packet, POLL_TIME);
+}
+
+void pace_charge(struct conn *c, uint32_t len)
+{
+	uint64_t now = c->e->now, from;
+
+	if (!c->pace_kbps)
+		return;
+	from = now - min_u64(now, min_u64(BURST_MIN + 2 * c->pace_late, BURST_MAX));
+	c->pace_at = max_u64(c->pace_at, from) + wire_time(len, c->pace_kbps);
+}
+
+/* Nothing may be sent: look again once it may. If it is the window that is full, an ACK tells. */
+void pace_wait(struct conn *c)
+{
+	uint64_t at = c->pace_at + SLACK;
+
+	if (!c->pace_kbps || c->pace_at <= c->e->now)
+		return;
+	if (c->hint_kbps && c->hint_until > c->e->now)
+		at = min_u64(at, c->hint_until);
+	timer_set(&c->e->timers, &c->pace, at);
+}
+
+void pace_timer(struct conn *c)
+{
+	uint64_t late = c->e->now - c->pace.at;
+
+	c->pace_late = max_u64(late, c->pace_late - c->pace_late / 16);
+	if (letter_waiting(c))
+		conn_ready(c);
+}
+
+/* The rate that the newest ACK of a path grants us; 0: the receiver does not say. */
+void pace_hint(struct conn *c, uint16_t hint, uint64_t srtt)
+{
+	uint64_t kbps = rate_decode(hint), life;
+
+	if (!(c->features & MROCE_F_HINT))
+		return;
+	c->hint_kbps = kbps ? max_u64(kbps, RATE_MIN_KBPS) : 0;
+	life = max_u64(HINT_ROUNDS * srtt, HINT_LIFE_MIN);
+	if (c->hint_kbps) /* at a low rate even the next packet is further away */
+		life = max_u64(life, HINT_PACKETS * wire_time(c->chunk, c->hint_kbps));
+	c->hint_until = c->e->now + life;
+}
