@@ -715,6 +715,8 @@ uint32_t tolerance_build(const struct mroce_tolerance *t, void *out);
 /* Bytes taken; -EINVAL. */
 int tolerance_parse(const void *data, uint32_t len, struct mroce_tolerance *t);
 bool tolerance_fits(const struct mroce_tolerance *t, uint64_t msg_len);
+/* Bytes of a message that may be missing. */
+uint64_t tolerance_bound(const struct mroce_tolerance *t, uint64_t msg_len);
 /* Is it anything but full reliability? */
 bool tolerance_matters(const struct mroce_tolerance *t);
 /* Of a message that is being opened. False: no record free. */

@@ -530,6 +530,17 @@ static enum placing duplicate(const struct arrival *a, struct rxmsg *m)
 	return PLACED;
 }
 
+/*
+ * Of a message that has ended. Acknowledged before the sender knows that, it could make it believe that the
+ * chunk is not missing.
+ */
+static enum placing after_the_end(const struct arrival *a, struct rxmsg *m, const struct data *d)
+{
+	if (d->tolerant && tolerance_untold(a->c, d->stream, d->msg))
+		return WITHHELD;
+	return duplicate(a, m);
+}
+
 static enum placing place(const struct arrival *a, struct rxmsg *m, const struct data *d)
 {
 	struct engine *e = a->c->e;
@@ -601,11 +612,8 @@ enum placing rxmsg_data(const struct arrival *a)
 		return read_response(a, s, &d);
 	if (d.tolerant && !(c->features & MROCE_F_TOLERANCE))
 		return broken(c, MROCE_DROP_BODY, "a tolerance that was not agreed on");
-	/* Acknowledged, it could make its sender believe that it is not missing. */
-	if (d.tolerant && tolerance_untold(c, d.stream, d.msg))
-		return WITHHELD;
 	if (psn_before(d.msg, s->rx_next))
-		return duplicate(a, NULL);
+		return after_the_end(a, NULL, &d);
 	if (d.msg - s->rx_next >= MROCE_MSG_SPAN) {
 		count(c->e, MROCE_DROP_MSG_SPAN);
 		return MISSED;
@@ -623,7 +631,7 @@ enum placing rxmsg_data(const struct arrival *a)
 	if (m->state == RX_FAILED)
 		return m->told ? PLACED : WITHHELD;
 	if (m->state == RX_COMPLETE)
-		return duplicate(a, m);
+		return after_the_end(a, m, &d);
 	if (m->op != d.op || m->msg_len != d.msg_len || m->chunk_size != d.chunk_size ||
 	    !m->tol == d.tolerant || (m->tol && m->tol->base != base_of(&d)))
 		return broken(c, MROCE_DROP_BODY, "a chunk that does not fit its message");

@@ -93,6 +93,11 @@ bool tolerance_fits(const struct mroce_tolerance *t, uint64_t msg_len)
 	return true;
 }
 
+uint64_t tolerance_bound(const struct mroce_tolerance *t, uint64_t msg_len)
+{
+	return msg_len * t->max_missing / PPM;
+}
+
 bool tolerance_matters(const struct mroce_tolerance *t)
 {
 	return t->max_missing || (t->deadline_us && t->over == MROCE_OVER_FAIL);
@@ -201,11 +206,6 @@ void tolerance_drop(struct conn *c)
 
 /* ---- the account ---- */
 
-static uint64_t may_miss(const struct rxmsg *m)
-{
-	return m->msg_len * m->tol->t.max_missing / PPM;
-}
-
 static bool range_here(const struct rxmsg *m, const struct mroce_range *r)
 {
 	uint64_t last;
@@ -224,7 +224,7 @@ static bool range_here(const struct rxmsg *m, const struct mroce_range *r)
 
 static bool within_bound(const struct rxmsg *m)
 {
-	if (m->msg_len - m->got > may_miss(m))
+	if (m->msg_len - m->got > tolerance_bound(&m->tol->t, m->msg_len))
 		return false;
 	for (uint32_t i = 0; i < m->tol->t.ncritical; i++) {
 		if (!range_here(m, &m->tol->t.critical[i]))

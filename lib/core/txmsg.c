@@ -327,15 +327,29 @@ void txmsg_error_rx(struct conn *c, uint32_t stream, uint32_t msg, uint8_t code)
 		txmsg_finish(m, code);
 }
 
+/* Is that what was stated? A peer that takes more is one that breaks the protocol. */
+static bool may_be_forgiven(const struct txmsg *m, uint64_t missing, uint8_t status)
+{
+	if (!m->tol || !missing || missing > m->len)
+		return false;
+	if (status == MROCE_OK)
+		return missing <= tolerance_bound(m->tol, m->len);
+	return m->tol->deadline_us && m->tol->over == MROCE_OVER_FAIL;
+}
+
 /* The receiver does without what is missing. */
 void txmsg_forgive(struct conn *c, uint32_t stream, uint32_t msg, uint64_t missing, uint8_t status)
 {
 	struct stream *s = stream_find(c, stream);
 	struct txmsg *m = s ? find(&s->tx, msg) : NULL;
 
+	if (s && !psn_before(msg, s->tx_next)) {
+		conn_protocol_error(c, "it forgives what was never sent");
+		return;
+	}
 	if (!m || m->finished || m->aborting)
 		return;
-	if (!m->tol || missing > m->len) {
+	if (!may_be_forgiven(m, missing, status)) {
 		conn_protocol_error(c, "it forgives what was not to be forgiven");
 		return;
 	}

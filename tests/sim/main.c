@@ -23,7 +23,7 @@ struct options {
 static const struct scenario *const tables[] = { traffic_scenarios, life_scenarios,
 						 fault_scenarios,   hostile_scenarios,
 						 speed_scenarios,   cc_scenarios,
-						 self_scenarios };
+						 tolerance_scenarios, self_scenarios };
 
 struct totals {
 	uint32_t run, failed;
