@@ -401,7 +401,7 @@ static uint64_t look_at(struct rxmsg *m)
 	bool late = c->e->now >= r->deadline, enough = within_bound(m);
 	uint64_t until = r->last_at + quiet(c);
 
-	if (enough && (late || (all_sent(m) && (c->e->now >= until || all_lost(m))))) {
+	if (enough && (late || all_lost(m) || (all_sent(m) && c->e->now >= until))) {
 		end(m, MROCE_OK);
 		return UINT64_MAX;
 	}
