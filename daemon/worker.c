@@ -109,6 +109,7 @@ static uint32_t receive(struct daemon *d)
 
 	do {
 		n = d->driver->rx(d->ports, d->now, RX_BUDGET);
+		d->rx_packets += n;
 		publish(d);
 		d->rx_packets += n;
 		work += n;

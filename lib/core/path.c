@@ -526,7 +526,8 @@ static void path_timeout(struct path *p, uint64_t due)
 	/* Others were answered when this one should have been. */
 	at_fault = sibling_heard(p, p->unanswered + p->min_rtt / 2);
 	if (p->rto_count + 1 >= DEATH_RTOS && at_fault) {
-		path_die(p, PATH_NO_ANSWER);
+		path_die(p, p->port->ops->reachable(p->port, &p->flow.remote) ? PATH_NO_ANSWER :
+										 PATH_NO_ROUTE);
 		return;
 	}
 	if (p->rto_count < UINT16_MAX)

@@ -8,7 +8,7 @@
 planes=4
 
 # Runs a command in the middle of the load, and looks each half millisecond at what h2 receives: milliseconds until
-# 5 ms in a row bring as much as 0.95 of SHARE of what it was before.
+# 5 ms in a row bring as much as 0.95 of SHARE of what it was before; 0 if they always do.
 watch()	# share command...
 {
 	nsenter --net="/run/netns/mr-$fabric-h2" python3 - "$@" <<'PY'
@@ -36,7 +36,7 @@ after = sample(1.5)
 if process.wait():
 	sys.exit(1)
 wanted = 0.95 * float(sys.argv[1]) * usual
-lowest, back, i = usual, None, 0
+lowest, back, i = usual, 0, 0
 for j, now in enumerate(after):
 	while now[0] - after[i + 1][0] >= 0.005:
 		i += 1
@@ -44,11 +44,11 @@ for j, now in enumerate(after):
 		continue
 	r = rate(after[i], now)
 	lowest = min(lowest, r)
-	if r < wanted:
+	if r < wanted and back == 0:
 		back = None
-	elif back is None:
+	elif r >= wanted and back is None:
 		back = after[i][0] - start
-print("before %.0f Mbit/s, lowest 5 ms %.0f, at last back after %s"
+print("before %.0f Mbit/s, lowest 5 ms %.0f, back after %s"
       % (usual * 8e-6, lowest * 8e-6, "%.1f ms" % (back * 1e3) if back is not None else "more than 1.5 s"))
 sys.exit(usual < 1e6)
 PY
@@ -104,9 +104,40 @@ paths_to()	# address
 	[ "$(on h1 -j show path | json "sum(p['remote'] == '$1' and p['state'] == 'up' for p in d['paths'])")" = 2 ]
 }
 
+# Each plane of h2 gets its part of what h1 sends.
+shares()	# planes
+{
+	on h1 -j show path >"$work/before"
+	sleep 1
+	on h1 -j show path >"$work/after"
+	python3 - "$work/before" "$work/after" "$1" <<'PY'
+import json, sys
+def bytes_to(name):
+	sums = {}
+	for p in json.load(open(name))["paths"]:
+		sums[p["remote"]] = sums.get(p["remote"], 0) + p["tx_bytes"]
+	return sums
+before, after = bytes_to(sys.argv[1]), bytes_to(sys.argv[2])
+got = [after[n] - before[n] for n in after]
+part = [100 * g / sum(got) for g in got]
+print("parts of a hundred:", " ".join("%.1f" % p for p in part))
+even = 100 / int(sys.argv[3])
+sys.exit(len(part) != int(sys.argv[3]) or min(part) < 0.7 * even or max(part) > 1.3 * even)
+PY
+}
+
+# h2 has a plane less than h1.
+fewer_planes()
+{
+	kill "${daemon_pid[h2]}"
+	wait "${daemon_pid[h2]}"
+	planes=$1 start_daemon h2
+}
+
 set_up 4 --mtu 3498 --rate 200mbit --limit 300k
 check "a server answers" server
-load 25
+load 30
+measured "its planes are used equally" shares 4
 measured "a plane loses its carrier" plane 0.75 2 --down
 check "its paths are left" wait_until paths_up 6
 measured "it is back" plane 1 2 --up
@@ -118,5 +149,11 @@ check "its paths are back" wait_until paths_up 8
 measured "the peer's interface gets another address" new_address 1 4 77
 check "its paths lead there" wait_until paths_to 10.4.0.77
 check "all paths are up" wait_until paths_up 8
+check "all bytes are right" all_right
+
+check "a daemon with three planes" fewer_planes 3
+check "a server answers" server
+load 3
+measured "the three planes are used equally" shares 3
 check "all bytes are right" all_right
 finish

@@ -360,7 +360,7 @@ static void lies(struct sim *s)
 
 /* ---- what it is worth ---- */
 
-#define STEPS 10
+#define STEPS 4
 #define PAUSE (40 * MS) /* longer than any step takes */
 
 static int by_value(const void *a, const void *b)
@@ -446,7 +446,7 @@ static void one_worth(struct sim *s, uint64_t seed, uint32_t at, struct worth *w
 	w->missing[0] += exchange(s, seed, NULL, w->us[0] + at);
 	w->missing[1] += exchange(s, seed, &tol, w->us[1] + at);
 	memcpy(median, w->us[0] + at, sizeof(median));
-	tol.deadline_us = getenv("EAGER") ? 1 : (uint32_t)percentile(median, STEPS, 0.5);
+	tol.deadline_us = (uint32_t)percentile(median, STEPS, 0.5);
 	w->missing[2] += exchange(s, seed, &tol, w->us[2] + at);
 }
 
@@ -462,8 +462,8 @@ static void note_worth(struct sim *s, struct worth *w, uint32_t total)
 		sim_note(s, "%s p50 %.0f p99 %.0f us (%.2f), %.3f %% missing", names[k], p50,
 			 p99[k], p99[k] / p99[0], 100.0 * (double)w->missing[k] / bytes);
 		CHECK(s, (double)w->missing[k] <= bytes / 100, "more is missing than may");
-		CHECK(s, p99[k] <= 1.05 * p99[0], "%s: %.2f of the reliable 99th percentile",
-		      names[k], p99[k] / p99[0]);
+		CHECK(s, total < 100 || p99[k] <= p99[0],
+		      "%s: %.2f of the reliable 99th percentile", names[k], p99[k] / p99[0]);
 	}
 }
 
@@ -506,15 +506,8 @@ const struct scenario tolerance_scenarios[] = {
 	  { .kinds = SENDS | WRITES, .min = 20000, .max = 40000, .count = 200, .imp.loss = 5 * PERCENT },
 	  lies },
 	{ "tolerance_exchange",
-	  "what it is worth: 8 hosts, 1 % lost in bursts",
-	  { EXCHANGE(MIB) },
+	  "what it is worth: 8 hosts, 256 KiB to each other, 1 % lost in bursts",
+	  { EXCHANGE(256 * KIB) },
 	  worth },
-	{ "tolerance_x256",
-	  "x",
-	  {
-		  EXCHANGE(256 * KIB),
-	  },
-	  worth },
-	{ "tolerance_x0", "x", { .hosts = 8, .max = MIB, .mtu = 3498 }, worth },
 	{ NULL, NULL, { 0 }, NULL },
 };

@@ -402,6 +402,8 @@ struct host {
 	uint32_t nports;
 	struct rng rng;
 	uint64_t step_at, step_gen, busy_until, paused_until;
+	uint64_t ahead;			   /* its clock against virtual time, modulo 2^64 */
+	uint64_t stopped_at, stopped_until; /* its clock stands at the first until the second */
 	bool app_dirty, tx_blocked, in_step;
 	uint64_t steps, rx_packets;
 	uint64_t logged;
@@ -413,6 +415,10 @@ struct host {
 int host_start(struct host *h);
 void host_kill(struct host *h);
 void host_pause(struct host *h, uint64_t until);
+/* What its daemon's clock says; makes it jump forward, or stand still for a while. */
+uint64_t host_now(const struct host *h);
+void host_clock_jump(struct host *h, uint64_t ns);
+void host_clock_stop(struct host *h, uint64_t ns);
 void host_wake(struct host *h, uint64_t at);
 void host_rx(struct host *h, struct sim_port *sp, struct frame *p);
 void host_init(struct sim *s, uint32_t index, uint32_t nports);
@@ -522,7 +528,7 @@ void world_wait(struct sim *s, uint64_t ns);
 bool world_wait_for(struct sim *s, uint64_t ns, bool (*done)(struct sim *s), const char *what);
 
 extern const struct scenario traffic_scenarios[], life_scenarios[], fault_scenarios[],
-	hostile_scenarios[], speed_scenarios[], scale_scenarios[], cc_scenarios[],
+	hostile_scenarios[], speed_scenarios[], scale_scenarios[], cc_scenarios[], plane_scenarios[],
 	tolerance_scenarios[], self_scenarios[], figure_scenarios[];
 void random_config(uint64_t seed, struct sim_config *cfg);
 void random_run(struct sim *s);
