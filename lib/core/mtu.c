@@ -435,7 +435,7 @@ uint32_t mtu_pieces(const struct conn *c, const struct letter *l)
 		return 0;
 	for (uint32_t i = 0; i < sizeof(divisors); i++) {
 		if (l->msg->chunk_size % divisors[i] == 0 &&
-		    l->msg->chunk_size / divisors[i] + DATA_HEAD <= least)
+		    l->msg->chunk_size / divisors[i] + MROCE_HDR_LEN + letter_head(l) <= least)
 			return divisors[i];
 	}
 	return 0;

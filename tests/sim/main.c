@@ -24,7 +24,8 @@ static const struct scenario *const tables[] = { traffic_scenarios, life_scenari
 						 fault_scenarios,   hostile_scenarios,
 						 speed_scenarios,   scale_scenarios,
 						 cc_scenarios,	    plane_scenarios,
-						 self_scenarios,    figure_scenarios };
+						 tolerance_scenarios, self_scenarios,
+						 figure_scenarios };
 
 struct totals {
 	uint32_t run, failed;

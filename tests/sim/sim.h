@@ -40,6 +40,7 @@
 #define MAX_RINGS 5 /* four receive queues and the UDP socket */
 #define SOCKET_RING 4
 #define GUARD 64
+#define FREE_BYTE 0xee /* memory that nobody has written */
 
 struct sim;
 struct sim_port;
@@ -263,6 +264,11 @@ void arena_fill(struct arena *a, uint32_t slot, uint64_t pattern, uint64_t len);
 void arena_scribble(struct arena *a, uint32_t slot);
 /* Has the slot the first len bytes of the pattern, and nothing else in it or around it changed? */
 bool arena_check(const struct arena *a, uint32_t slot, uint64_t pattern, uint64_t len, char *why);
+/* The same but for what a list, or a number of bytes without one, says is missing: that is `fill`. */
+bool arena_check_gaps(const struct arena *a, uint32_t slot, uint64_t pattern, uint64_t len,
+		      const struct mroce_gaps *gaps, uint8_t fill, char *why);
+bool arena_check_missing(const struct arena *a, uint32_t slot, uint64_t pattern, uint64_t len,
+			 uint64_t missing, uint8_t fill, char *why);
 bool arena_untouched(const struct arena *a, uint32_t slot, char *why);
 bool arena_guards(const struct arena *a, uint32_t slot, char *why);
 void pattern_write(uint64_t key, uint64_t off, uint8_t *dst, uint64_t len);
@@ -290,6 +296,9 @@ struct msg {
 	uint8_t opcode, fault, tx_status, rx_status;
 	bool tx_done, rx_done;
 	uint32_t recv; /* number of the receive it takes */
+	bool tolerant;
+	struct mroce_tolerance tol;
+	uint64_t tx_missing, rx_missing;
 };
 
 /* One direction of one stream of one connection. */
@@ -306,6 +315,8 @@ struct lane_params {
 	enum arena_mode mode;
 	uint32_t recv_window; /* receives outstanding; 0: as window */
 	bool hold_recv;	      /* no receives until released */
+	uint32_t tolerant_ppm; /* so many messages state a random tolerance */
+	const struct mroce_tolerance *tolerance; /* all others state this one; NULL: none */
 };
 
 struct lane {
@@ -323,7 +334,7 @@ struct lane {
 	bool stopped;	 /* the scenario wants no more requests */
 	bool any_status; /* the scenario breaks things: any error will do */
 	bool broken;	 /* its memory goes away: receives may end without a message */
-	uint64_t next_post, timer_at, bytes_done;
+	uint64_t next_post, timer_at, bytes_done, bytes_missing;
 	uint64_t last_tx_at, last_rx_at;
 	struct arena *local;	 /* at `from`: what is sent, where reads land */
 	struct arena *memory;	 /* at the other: target of writes, source of reads */
@@ -452,6 +463,7 @@ struct sim_config {
 	bool share_maps;
 	bool mark; /* the ports' own virtual queues mark */
 	bool no_hints;
+	bool no_tolerance;
 	/* engine */
 	uint32_t paths, streams, chunk, max_conns, letters, messages, tries;
 	uint32_t first_psn, first_msg;
@@ -465,7 +477,8 @@ struct sim_config {
 	uint32_t kinds;
 	uint64_t min, max;
 	uint32_t count, window, recv_window;
-	uint32_t faults, fault_ppm;
+	uint32_t faults, fault_ppm, tolerant_ppm;
+	const struct mroce_tolerance *tolerance;
 	enum arena_mode mode;
 	uint64_t limit_ns; /* virtual time by which all must be done; 0: 60 s */
 };
@@ -530,7 +543,7 @@ bool world_wait_for(struct sim *s, uint64_t ns, bool (*done)(struct sim *s), con
 
 extern const struct scenario traffic_scenarios[], life_scenarios[], fault_scenarios[],
 	hostile_scenarios[], speed_scenarios[], scale_scenarios[], cc_scenarios[], plane_scenarios[],
-	self_scenarios[], figure_scenarios[];
+	tolerance_scenarios[], self_scenarios[], figure_scenarios[];
 void random_config(uint64_t seed, struct sim_config *cfg);
 void random_run(struct sim *s);
 
