@@ -262,6 +262,7 @@ $(call objects,$(FABRIC_ALL)): | $(call skeletons,$(FABBPF_SRC))
 # mode:source:destination, read by both install and uninstall.
 INSTALLED = \
 	$(if $(CLI_SRC),755:$(BUILD)/mroce:$(PREFIX)/bin/mroce) \
+	$(patsubst %,644:%:$(PREFIX)/share/mroce/mroce.lua,$(wildcard tools/wireshark/mroce.lua)) \
 	$(patsubst %,644:%:$(PREFIX)/share/bash-completion/completions/mroce,$(wildcard cli/mroce.bash-completion)) \
 	$(if $(wildcard daemon/main.c),755:$(BUILD)/mroced:$(PREFIX)/sbin/mroced) \
 	$(if $(SHARED),644:$(SHARED):$(PREFIX)/lib/$(SOFILE)) \
