@@ -245,8 +245,8 @@ static void revive(struct path *p)
 	char peer[IPTEXT_MAX];
 
 	p->dead = false;
-	engine_log(p->conn->e, LOG_NOTICE, "conn %08x: path %u to %s through %s is back",
-		   p->conn->id, p->index, ip_text(&p->flow.remote, peer), p->port->name);
+	note_path(p, NOTE_PATH_BACK, LOG_NOTICE, "conn %08x: path %u to %s through %s is back",
+		  p->conn->id, p->index, ip_text(&p->flow.remote, peer), p->port->name);
 }
 
 static void heard(struct path *p, const struct ack *a)

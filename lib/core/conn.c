@@ -325,6 +325,7 @@ void conn_established(struct conn *c)
 	c->last_heard = c->last_placed = c->e->now;
 	timer_set(&c->e->timers, &c->life, c->e->now + c->e->cfg.keepalive_ns);
 	greet_paths(c);
+	note_conn_up(c);
 	if (letter_waiting(c))
 		conn_ready(c);
 }
@@ -361,6 +362,7 @@ static void flush_requests(struct conn *c, uint8_t status)
 	struct stream *s;
 
 	rxmsg_deferred_flush(c->e);
+	note_conn_down(c, status);
 	conn_drop_letters(c);
 	for (s = TAILQ_FIRST(&c->streams); s; s = TAILQ_NEXT(s, all))
 		stream_flush(s, status);

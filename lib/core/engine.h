@@ -117,6 +117,33 @@ enum conn_event {
 	CONN_EVENT_ENDED,     /* code = enum mroce_status; all completions came before it */
 };
 
+/* What happens to connections, paths and ports: what `mroce monitor` tells. note.c has the names. */
+enum note_kind {
+	NOTE_CONN_UP,
+	NOTE_CONN_DOWN,
+	NOTE_PATH_DEAD,
+	NOTE_PATH_BACK,
+	NOTE_PATH_MOVED,
+	NOTE_PORT_UP,
+	NOTE_PORT_DOWN,
+	NOTE_STALL,
+	NOTE_KINDS
+};
+
+struct engine_note {
+	enum note_kind kind;
+	uint32_t conn_id; /* 0: none in particular, as in those about ports */
+	uint32_t service;
+	struct ip peer;
+	int path;		 /* -1: none */
+	const struct port *port; /* NULL: none */
+	uint8_t reason;		 /* enum path_reason */
+	uint32_t stream, msg;	 /* NOTE_STALL */
+};
+
+/* "path_dead" */
+const char *note_name(enum note_kind kind);
+
 /*
  * Called by the engine from within engine_* calls. May not call back into the engine except
  * engine_conn_set_cookie() and the getters.
@@ -127,6 +154,8 @@ struct engine_ops {
 	void (*event)(void *ctx, struct conn *conn, enum conn_event ev, int code);
 	/* Something that an administrator should read: stall, dead path, path back ... One line. */
 	void (*log)(void *ctx, int level, const char *line); /* level as in syslog */
+	/* The same of what has a kind; NULL: such lines go to log() unless they are LOG_DEBUG. */
+	void (*note)(void *ctx, int level, const struct engine_note *n, const char *line);
 };
 
 /* ---- life ---- */
@@ -235,6 +264,7 @@ struct stream_stats {
 struct engine_stats {
 	uint32_t conns, half_open, regions, letters_used, letters_total;
 	uint64_t completions, stalls;
+	uint64_t notes[NOTE_KINDS];
 	uint64_t reasons[MROCE_COUNTERS]; /* engine's own share of the counters */
 };
 

@@ -464,6 +464,8 @@ struct engine {
 	uint64_t now;  /* of the current call */
 	uint32_t sent; /* packets, all told */
 	uint64_t completions, stalls;
+	uint64_t notes[NOTE_KINDS];
+	uint32_t ports_down; /* bit per port: told so last */
 	uint64_t reasons[MROCE_COUNTERS];
 };
 
@@ -513,6 +515,16 @@ void conn_complete(struct conn *c, const struct engine_completion *done);
 void conn_life_timer(struct conn *c);
 void conn_check_silence(struct conn *c);
 void conn_drop_letters(struct conn *c);
+
+/* note.c */
+void note_conn_up(const struct conn *c);
+void note_conn_down(const struct conn *c, enum mroce_status status);
+void note_path(const struct path *p, enum note_kind kind, int level, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+void note_stall(const struct conn *c, uint32_t stream, uint32_t msg, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+/* Only if it is news. */
+void note_port(struct engine *e, const struct port *port);
 
 /* stall.c */
 void conn_watch(struct conn *c);

@@ -113,6 +113,7 @@ static bool fits_nowhere(const struct conn *c)
 void engine_port_changed(struct engine *e, struct port *port, uint64_t now)
 {
 	e->now = now;
+	note_port(e, port);
 	for (uint32_t slot = 0; slot < e->cfg.max_conns; slot++) {
 		struct conn *c = e->conns[slot];
 

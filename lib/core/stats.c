@@ -15,6 +15,7 @@ void engine_stats(const struct engine *e, struct engine_stats *out)
 		.stalls = e->stalls,
 	};
 	memcpy(out->reasons, e->reasons, sizeof(out->reasons));
+	memcpy(out->notes, e->notes, sizeof(out->notes));
 }
 
 struct conn *engine_conn_next(const struct engine *e, struct conn *prev)
