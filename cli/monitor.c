@@ -24,14 +24,15 @@ static const struct opt monitor_opts[] = {
 static const struct opt_table monitor_table = {
 	.command = "mroce monitor",
 	.args = "[OPTIONS] [conn | path | port | stall | EVENT]...",
-	.about = "Prints what happens to connections, paths and ports of mroced on this host, until it is\n"
+	.about = "Prints what happens to connections, paths and ports of mroced on this host, "
+		 "until it is\n"
 		 "interrupted or mroced ends. Without arguments, everything.",
 	.opts = monitor_opts,
 	.json = true,
 };
 
 static const char *const events[] = { "conn_up",    "conn_down", "path_dead", "path_back",
-				      "path_moved", "port_up",   "port_down", "stall" };
+				      "path_moved", "port_up",	 "port_down", "stall" };
 
 /* "path" stands for all that begin with "path_". */
 static bool matches(const char *word, const char *event)
@@ -139,8 +140,11 @@ int cmd_monitor(int argc, char **argv)
 	}
 	for (int i = first; i < argc; i++)
 		if (!is_known(argv[i]))
-			return opt_misuse(&monitor_table, "'%s' is no event; they are conn_up, conn_down, path_dead, "
-					  "path_back, path_moved, port_up, port_down, stall", argv[i]);
+			return opt_misuse(
+				&monitor_table,
+				"'%s' is no event; they are conn_up, conn_down, path_dead, "
+				"path_back, path_moved, port_up, port_down, stall",
+				argv[i]);
 	signals_catch();
 	err = link_monitor(&fd);
 	if (err == -EDQUOT)

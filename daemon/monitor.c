@@ -40,8 +40,8 @@ static json_t *record(struct daemon *d, const char *event)
 	struct timespec t;
 
 	clock_gettime(CLOCK_REALTIME, &t);
-	return json_pack("{s:s,s:I,s:f}", "event", event, "number", (json_int_t)d->note_number, "time",
-			 (double)t.tv_sec + (double)(t.tv_nsec / 1000) / 1e6);
+	return json_pack("{s:s,s:I,s:f}", "event", event, "number", (json_int_t)d->note_number,
+			 "time", (double)t.tv_sec + (double)(t.tv_nsec / 1000) / 1e6);
 }
 
 /* The object is used up. */

@@ -20,7 +20,8 @@ const char *note_name(enum note_kind kind)
 	return "?";
 }
 
-static void tell(struct engine *e, int level, const struct engine_note *n, const char *fmt, va_list ap)
+static void tell(struct engine *e, int level, const struct engine_note *n, const char *fmt,
+		 va_list ap)
 {
 	char line[512];
 
@@ -78,7 +79,8 @@ void note_conn_down(const struct conn *c, enum mroce_status status)
 	char peer[IPTEXT_MAX];
 
 	conn_tell(c, NOTE_CONN_DOWN, "conn %08x: down, %s %s, service %u: %s", c->id,
-		  c->is_initiator ? "to" : "from", ip_text(&c->peer, peer), c->service, end_text(status));
+		  c->is_initiator ? "to" : "from", ip_text(&c->peer, peer), c->service,
+		  end_text(status));
 }
 
 void note_path(const struct path *p, enum note_kind kind, int level, const char *fmt, ...)
@@ -111,7 +113,9 @@ static void port_tell(struct engine *e, const struct port *port, const char *fmt
 
 static void port_tell(struct engine *e, const struct port *port, const char *fmt, ...)
 {
-	struct engine_note n = { .kind = port->up ? NOTE_PORT_UP : NOTE_PORT_DOWN, .port = port, .path = -1 };
+	struct engine_note n = { .kind = port->up ? NOTE_PORT_UP : NOTE_PORT_DOWN,
+				 .port = port,
+				 .path = -1 };
 	va_list ap;
 
 	va_start(ap, fmt);

@@ -30,7 +30,10 @@ static void teardown(void)
 
 static struct engine_note note(void)
 {
-	struct engine_note n = { .kind = NOTE_PATH_DEAD, .conn_id = 0x12340001, .service = 77, .path = 3,
+	struct engine_note n = { .kind = NOTE_PATH_DEAD,
+				 .conn_id = 0x12340001,
+				 .service = 77,
+				 .path = 3,
 				 .reason = PATH_NO_ANSWER };
 
 	n.peer.a[15] = 1;
