@@ -49,7 +49,7 @@ BPFFLAGS := -O2 -g -target bpf -mcpu=v3 -Wall -Wextra -Werror \
 	-Iinclude -Ibpf/lib -Ibpf -I. -I/usr/include/$(MULTIARCH)
 
 # --as-needed keeps of these what a program really uses.
-LIBS      = -lxdp -lbpf -lmnl -linih -ljansson -lsystemd -lisal -lsodium -lcap-ng -lck -lm
+LIBS      = -lxdp -lbpf -lmnl -linih -ljansson -lsystemd -lisal -lsodium -lcap-ng -lck -lmicrohttpd -lm
 TEST_LIBS = $(shell pkg-config --libs check) $(LIBS)
 
 # --- what there is -------------------------------------------------------------------------------

@@ -2,12 +2,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "daemon/journal.h"
 
 #define LINE_MAX_BYTES 1024
 
 static int max_level = LOG_INFO;
 static bool under_systemd;
+static uint64_t counts[LOG_DEBUG + 1];
 
 void journal_init(bool verbose)
 {
@@ -19,6 +21,7 @@ static void line(int level, const char *fmt, va_list args)
 {
 	char text[LINE_MAX_BYTES];
 
+	counts[level & LOG_PRIMASK]++;
 	if (level > max_level)
 		return;
 	vsnprintf(text, sizeof(text), fmt, args);
@@ -31,6 +34,11 @@ static void line(int level, const char *fmt, va_list args)
 			: level == LOG_WARNING ? "warning: "
 					       : "",
 			text);
+}
+
+void journal_counts(uint64_t out[LOG_DEBUG + 1])
+{
+	memcpy(out, counts, sizeof(counts));
 }
 
 void journal(int level, const char *fmt, ...)

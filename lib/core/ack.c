@@ -225,6 +225,7 @@ static uint64_t rtt_sample(struct path *p, const struct ack *a)
 	if (a->type != MROCE_ACK || !a->echo_ts || a->epoch != p->epoch || ticks > 10 * SEC / 1024)
 		return 0;
 	rtt = ((uint64_t)ticks << 10) + 512;
+	histogram_add(&p->conn->e->times.rtt, rtt);
 	if (!p->min_rtt || rtt <= p->min_rtt || now - p->min_rtt_at > MIN_RTT_LIFE) {
 		p->min_rtt = rtt;
 		p->min_rtt_at = now;

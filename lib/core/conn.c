@@ -158,6 +158,7 @@ void conn_release(struct conn *c)
 	struct engine *e = c->e;
 	struct stream *s;
 
+	totals_keep(c);
 	backlog_leave(c);
 	hint_forget(c);
 	handshake_left(c);

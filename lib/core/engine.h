@@ -15,6 +15,7 @@
 #include "mroce.h"
 #include "mroce/wire.h"
 #include "mroce/drop_reasons.h"
+#include "histogram.h"
 #include "port.h"
 
 struct engine;
@@ -261,6 +262,17 @@ struct stream_stats {
 	uint64_t tx_bytes, rx_bytes;
 };
 
+/* Of all connections that there are and were. */
+struct engine_totals {
+	uint64_t tx_bytes, rx_bytes, tx_msgs, rx_msgs, repairs, spurious, dup_letters;
+};
+
+struct engine_times {
+	struct histogram rtt;	     /* each sample of each path */
+	struct histogram completion; /* requests but receives that ended well: from post to completion */
+	struct histogram repair;     /* from the loss of a letter being known to its being placed */
+};
+
 struct engine_stats {
 	uint32_t conns, half_open, regions, letters_used, letters_total;
 	uint64_t completions, stalls;
@@ -269,6 +281,9 @@ struct engine_stats {
 };
 
 void engine_stats(const struct engine *e, struct engine_stats *out);
+/* Looks at every connection: for once a second, not once a packet. */
+void engine_totals(const struct engine *e, struct engine_totals *out);
+const struct engine_times *engine_times(const struct engine *e);
 /* Iterates: start with NULL; returns NULL at the end. */
 struct conn *engine_conn_next(const struct engine *e, struct conn *prev);
 void engine_conn_stats(const struct conn *conn, uint64_t now, struct conn_stats *out);

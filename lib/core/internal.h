@@ -109,6 +109,7 @@ struct letter {
 	uint8_t code;	 /* ERROR, CLOSE; PORT_STATUS: up */
 	uint32_t number; /* ERROR: message; PORT_STATUS: port */
 	uint32_t id;	 /* ERROR: stream */
+	uint32_t lost_ts; /* losses: when the first was known, packet_clock() */
 };
 
 STAILQ_HEAD(letter_queue, letter);
@@ -126,7 +127,7 @@ struct txmsg {
 	uint32_t nchunks, next_chunk, acked;
 	uint32_t letters;     /* that exist for it */
 	struct chunkset done; /* only if nchunks > MROCE_CHUNK_SPAN */
-	uint64_t progress_at, complain_at;
+	uint64_t progress_at, complain_at, posted_at;
 	uint32_t chunk_size;
 	uint8_t opcode; /* enum mroce_opcode */
 	uint8_t op;	/* enum mroce_op; 0 for READ */
@@ -465,6 +466,8 @@ struct engine {
 	uint32_t sent; /* packets, all told */
 	uint64_t completions, stalls;
 	uint64_t notes[NOTE_KINDS];
+	struct engine_totals gone; /* of connections that are no more */
+	struct engine_times times;
 	uint32_t ports_down; /* bit per port: told so last */
 	uint64_t reasons[MROCE_COUNTERS];
 };
@@ -515,6 +518,10 @@ void conn_complete(struct conn *c, const struct engine_completion *done);
 void conn_life_timer(struct conn *c);
 void conn_check_silence(struct conn *c);
 void conn_drop_letters(struct conn *c);
+
+/* stats.c */
+/* The connection is about to be freed: what it counted stays. */
+void totals_keep(const struct conn *c);
 
 /* note.c */
 void note_conn_up(const struct conn *c);

@@ -280,6 +280,9 @@ START_TEST(message__descriptors_nobody_asked_for)
 		ck_assert_int_eq(ctl_send(sock, &msg, fds, CTL_MAX_FDS), 0);
 		ck_assert_int_eq(answer(NULL).status, -EPROTO);
 	}
+	/* The last are closed after the answer. */
+	for (int i = 0; i < 1000 && count_fds_of(daemon_process.pid) != before; i++)
+		usleep(10000);
 	ck_assert_int_eq(count_fds_of(daemon_process.pid), before);
 }
 END_TEST
