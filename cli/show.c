@@ -19,7 +19,7 @@ static const struct opt show_opts[] = {
 
 static const struct opt_table show_table = {
 	.command = "mroce show",
-	.args = "[OPTIONS] [port | conn | path | stream | counters | config | all] [CONN-ID]",
+	.args = "[OPTIONS] [port | conn | path | stream | counters | config | errors | all] [CONN-ID]",
 	.about = "Shows what mroced on this host is doing; without an argument, a summary.",
 	.opts = show_opts,
 	.json = true,
@@ -35,6 +35,7 @@ static const struct view views[] = {
 	{ "port", "ports", show_ports },	   { "conn", "connections", show_conns },
 	{ "path", "paths", show_paths },	   { "stream", "streams", show_streams },
 	{ "counters", "counters", show_counters }, { "config", "config", show_config },
+	{ "errors", "errors", show_errors },
 };
 
 #define VIEWS (sizeof(views) / sizeof(views[0]))

@@ -12,6 +12,7 @@ void show_paths(const json_t *list);
 void show_streams(const json_t *list);
 void show_counters(const json_t *list);
 void show_config(const json_t *list);
+void show_errors(const json_t *list);
 /* All of the daemon's answer, in short. */
 void show_summary(const json_t *root);
 

@@ -33,10 +33,31 @@ static const char *any(const json_t *o, const char *key, char buf[UNIT_TEXT])
 	return buf;
 }
 
+/* Words, as of a setting that may be given several times. */
+static void cell_list(struct table *t, const json_t *list)
+{
+	char text[256] = "";
+	json_t *word;
+	size_t i, used = 0;
+
+	json_array_foreach(list, i, word)
+	{
+		if (json_is_string(word) && used < sizeof(text))
+			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s",
+						 i ? " " : "", json_string_value(word));
+	}
+	table_cell(t, "%s", text);
+}
+
 static void cell_any(struct table *t, const json_t *o, const char *key)
 {
+	const json_t *value = json_object_get(o, key);
 	char buf[UNIT_TEXT];
 
+	if (json_is_array(value)) {
+		cell_list(t, value);
+		return;
+	}
 	table_cell(t, "%s", any(o, key, buf));
 }
 
@@ -306,6 +327,26 @@ void show_config(const json_t *list)
 
 	table_start(&t, heads);
 	json_array_foreach(list, i, c) cells_any(&t, c, keys);
+	table_end(&t, stdout);
+}
+
+void show_errors(const json_t *list)
+{
+	static const char *const heads[] = { "LEVEL", ">COUNT", ">FIRST", ">LAST", "LAST TEXT", NULL };
+	char first[UNIT_TEXT], last[UNIT_TEXT];
+	struct table t;
+	const json_t *e;
+	size_t i;
+
+	table_start(&t, heads);
+	json_array_foreach(list, i, e)
+	{
+		table_cell(&t, "%s", str(e, "level"));
+		table_cell(&t, "%.0f", num(e, "count"));
+		table_cell(&t, "%s ago", format_span(first, num(e, "first_s")));
+		table_cell(&t, "%s ago", format_span(last, num(e, "last_s")));
+		table_cell(&t, "%s", str(e, "text"));
+	}
 	table_end(&t, stdout);
 }
 

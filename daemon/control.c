@@ -427,7 +427,7 @@ static void on_show(struct client *c, const struct abi_msg *q, int fds[CTL_MAX_F
 	if (!text) {
 		refuse(c, q, -EINVAL,
 		       "show: unknown object; known are all, port, conn, path, stream, "
-		       "counters, config");
+		       "counters, config, errors");
 		return;
 	}
 	msg.show.bytes = strlen(text);

@@ -126,7 +126,7 @@ static void on_log(void *ctx, int level, const char *line)
 
 static void on_note(void *ctx, int level, const struct engine_note *n, const char *line)
 {
-	journal(level, "%s", line);
+	journal_note(level, n, line);
 	monitor_note(ctx, level, n, line);
 }
 

@@ -10,7 +10,7 @@ json_keys()
 	local text
 	text=$(on h1 show -j all) || return 1
 	[ "$(json 'sorted(d)' <<<"$text")" = \
-		"['config', 'connections', 'counters', 'daemon', 'paths', 'ports', 'streams']" ] ||
+		"['config', 'connections', 'counters', 'daemon', 'errors', 'paths', 'ports', 'streams']" ] ||
 		{ echo "$text"; return 1; }
 }
 
