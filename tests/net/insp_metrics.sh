@@ -49,7 +49,7 @@ traffic() {
 # When all is quiet, both say the same.
 same_as_show() {
 	local got
-	mapfile -t got < <(values second mroce_repairs_total mroce_port_sent_packets_total{port=p1} mroce_stalls_total \
+	mapfile -t got < <(values second mroce_repairs_total 'mroce_port_sent_packets_total{port=p1}' mroce_stalls_total \
 		'mroce_packets_total{outcome=TX_ACK,where=kernel}' 'mroce_packets_dropped_total{reason=DUPLICATE,where=kernel}' \
 		'mroce_packets_total{outcome=RX_PASS_CTL,where=kernel}' mroce_connections)
 	equal "${got[*]}" "${got[0]} $(port_sum h1 tx_packets) 0 $(kernel TX_ACK) $(kernel DUPLICATE) $(kernel RX_PASS_CTL) 0" "values"
