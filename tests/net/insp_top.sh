@@ -19,7 +19,7 @@ traffic_up()
 	wait_until on h1 ping -c 1 10.1.0.2 || return 1
 	spawn h1 perf -D 100 10.1.0.2
 	client=$!
-	wait_until sh -c "'$MROCE' --socket '$work/h1.sock' -j show conn | grep -q 0x"
+	wait_until sh -c "'$MROCE' --socket '$work/h1.sock' -j show path | grep -q tx_packets"
 }
 
 # The rates of several views, times their lengths, against the counters before and after.
