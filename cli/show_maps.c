@@ -60,9 +60,10 @@ static int read_interface(struct reading *r, const char *name, uint32_t ifindex)
 		return err;
 	if (is_new(r, t.id[TABLE_COUNTERS]))
 		tables_counters(&t, r->counters);
-	json_array_append_new(r->interfaces, json_pack("{s:s, s:I, s:I, s:b}", "name", name, "prog_id",
-						       (json_int_t)found.prog_id, "counters_map_id",
-						       (json_int_t)t.id[TABLE_COUNTERS], "adopted", !found.link_id));
+	json_array_append_new(r->interfaces,
+			      json_pack("{s:s, s:I, s:I, s:b}", "name", name, "prog_id",
+					(json_int_t)found.prog_id, "counters_map_id",
+					(json_int_t)t.id[TABLE_COUNTERS], "adopted", !found.link_id));
 	tables_close(&t);
 	close(xsks);
 	return 0;
@@ -97,10 +98,10 @@ static json_t *counter_list(const uint64_t counters[MROCE_COUNTERS])
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		json_array_append_new(list, json_pack("{s:s,s:i,s:s,s:I,s:s}", "name", rows[i].name, "number",
-						      rows[i].number, "kind", rows[i].kind, "kernel",
-						      (json_int_t)counters[rows[i].number], "text",
-						      rows[i].text));
+		json_array_append_new(
+			list, json_pack("{s:s,s:i,s:s,s:I,s:s}", "name", rows[i].name, "number",
+					rows[i].number, "kind", rows[i].kind, "kernel",
+					(json_int_t)counters[rows[i].number], "text", rows[i].text));
 	return list;
 }
 
@@ -119,6 +120,7 @@ int show_maps_read(json_t **out)
 		json_decref(r.interfaces);
 		return err;
 	}
-	*out = json_pack("{s:o, s:o}", "interfaces", r.interfaces, "counters", counter_list(r.counters));
+	*out = json_pack("{s:o, s:o}", "interfaces", r.interfaces, "counters",
+			 counter_list(r.counters));
 	return 0;
 }
