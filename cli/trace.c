@@ -60,6 +60,7 @@ struct trace {
 	uint64_t offset; /* of the clock of day to that of events */
 	FILE *file;
 	uint64_t seen;
+	uint32_t id; /* 0: what an earlier trace has left in the ring is thrown away */
 };
 
 static void log_line(int level, const char *fmt, ...)
@@ -255,8 +256,9 @@ static int on_event(void *ctx, void *data, size_t size)
 	struct mroce_hdr h;
 	uint32_t at;
 
-	if (size < sizeof(*e) || e->snap > MROCE_TRACE_SNAP ||
-	    (want_count && tr->seen >= want_count))
+	if (size < sizeof(*e) || !tr->id || (tr->id != MROCE_TRACE_ALL && e->cid != tr->id))
+		return 0;
+	if (e->snap > MROCE_TRACE_SNAP || (want_count && tr->seen >= want_count))
 		return 0;
 	at = header_at(e->frame, e->snap);
 	if (!at)
@@ -309,6 +311,8 @@ static int follow(struct trace *tr, uint32_t id)
 		err = ring_buffer__add(rb, tr->sets[i].ring, on_event, tr);
 	if (err)
 		return fail("the ring buffer cannot be read: %s", strerror(-err));
+	ring_buffer__consume(rb);
+	tr->id = id;
 	set_all(tr, id);
 	while (!cli_stop && (!want_count || tr->seen < want_count)) {
 		err = ring_buffer__poll(rb, POLL_MS);

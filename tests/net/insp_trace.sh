@@ -21,7 +21,7 @@ under_way()
 
 id_of()	# host
 {
-	on "$1" -j show conn | json 'd["connections"][0]["id"]'
+	on "$1" -j show conn | json 'max(d["connections"], key=lambda c: c["rx_bytes"])["id"]'
 }
 
 # The word that bpftool prints of what the programs look at.
