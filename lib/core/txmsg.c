@@ -37,6 +37,16 @@ static int track_chunks(struct engine *e, struct txmsg *m)
 	return 0;
 }
 
+static bool take_words(struct txmsg *m)
+{
+	if (m->nchunks > MROCE_CHUNK_SPAN && !m->done.words)
+		m->done.words = get_words(m->stream->conn->e);
+	if (m->nchunks > MROCE_CHUNK_SPAN && !m->done.words)
+		return false;
+	chunkset_init(&m->done, m->nchunks, m->done.words);
+	return true;
+}
+
 static void append(struct stream *s, struct txmsg *m)
 {
 	TAILQ_INSERT_TAIL(&s->tx, m, link);
@@ -119,8 +129,7 @@ void txmsg_respond(struct stream *s, struct rxmsg *req)
 	if (m->region && m->region->p.ops && m->region->p.ops->fresh)
 		m->region->p.ops->fresh(m->region->p.priv);
 	m->progress_at = s->conn->e->now;
-	if (m->nchunks > MROCE_CHUNK_SPAN)
-		m->done.count = m->nchunks;
+	take_words(m); /* put aside already */
 	TAILQ_INSERT_TAIL(&s->responses, m, link);
 	if (!s->resp_unsent)
 		s->resp_unsent = m;
@@ -165,7 +174,7 @@ struct txmsg *txmsg_next_unsent(const struct txmsg *m)
 {
 	struct txmsg *next = TAILQ_NEXT(m, link);
 
-	while (next && next->finished)
+	while (next && (next->finished || next->next_chunk >= next->nchunks))
 		next = TAILQ_NEXT(next, link);
 	return next;
 }
@@ -179,6 +188,52 @@ static void skip_unsent(struct txmsg *m)
 		s->tx_unsent = txmsg_next_unsent(m);
 	if (s->resp_unsent == m)
 		s->resp_unsent = txmsg_next_unsent(m);
+}
+
+/* ---- cutting ---- */
+
+bool txmsg_cut(struct txmsg *m)
+{
+	if (m->opcode == MROCE_WR_READ)
+		return true;
+	m->chunk_size = m->stream->conn->chunk;
+	m->nchunks = (uint32_t)chunks_of(m->len, m->chunk_size);
+	return take_words(m);
+}
+
+/* Is `m` before `other` in their list? */
+static bool is_before(const struct txmsg *m, const struct txmsg *other)
+{
+	while (m && m != other)
+		m = TAILQ_NEXT(m, link);
+	return m;
+}
+
+static void unsent_again(struct txmsg *m)
+{
+	struct stream *s = m->stream;
+	struct txmsg **first = m->response ? &s->resp_unsent : &s->tx_unsent;
+
+	if (!*first || is_before(m, *first))
+		*first = m;
+	stream_wake(s);
+}
+
+bool txmsg_recut(struct txmsg *m, uint32_t pieces)
+{
+	uint32_t size = m->chunk_size / pieces, base = m->done.words ? m->done.base * pieces : 0;
+	uint64_t n = chunks_of(m->len, size);
+
+	if (n > UINT32_MAX || (n > MROCE_CHUNK_SPAN && !m->done.words &&
+			       !pool_reserve(&m->stream->conn->e->words_pool, 1)))
+		return false;
+	forget_letters(m);
+	m->chunk_size = size;
+	m->nchunks = (uint32_t)n;
+	take_words(m);
+	m->done.base = m->next_chunk = m->acked = base;
+	unsent_again(m);
+	return true;
 }
 
 /* ---- the end of a message ---- */

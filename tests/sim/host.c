@@ -589,6 +589,34 @@ void host_link(struct host *h, uint32_t port, bool up)
 	host_wake(h, h->s->now);
 }
 
+static void port_changed(struct host *h, struct sim_port *sp)
+{
+	if (!h->engine)
+		return;
+	engine_port_changed(h->engine, &sp->port, h->s->now);
+	host_wake(h, h->s->now);
+}
+
+void host_mtu(struct host *h, uint32_t port, uint16_t mtu)
+{
+	struct sim_port *sp = &h->ports[port];
+
+	trace_text(h->s, TR_EVENT, (int)h->index, "port %u MTU %u", port, mtu);
+	sp->port.mtu = mtu;
+	sp->port.payload_max = (uint16_t)(mtu - (h->s->cfg.ipv6 ? 48 : 28));
+	port_changed(h, sp);
+}
+
+void host_move(struct host *h, uint32_t port)
+{
+	struct sim_port *sp = &h->ports[port];
+
+	sp->generation++;
+	sp->port.addr = net_address(h->s, h->index, port);
+	trace_text(h->s, TR_EVENT, (int)h->index, "port %u has another address", port);
+	port_changed(h, sp);
+}
+
 uint64_t host_ring_drops(const struct host *h)
 {
 	uint64_t sum = 0;
