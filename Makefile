@@ -60,7 +60,7 @@ BPFFLAGS := -O2 -g -target bpf -mcpu=v3 -Wall -Wextra -Werror \
 	-Iinclude -Ibpf/lib -Ibpf -I. -I/usr/include/$(MULTIARCH)
 
 # --as-needed keeps of these what a program really uses.
-LIBS      = -lxdp -lbpf -lmnl -linih -ljansson -lsystemd -lisal -lsodium -lcap-ng -lck -lm
+LIBS      = -lxdp -lbpf -lmnl -linih -ljansson -lsystemd -lisal -lsodium -lcap-ng -lck -lmicrohttpd -lm
 TEST_LIBS = $(shell pkg-config --libs check) $(LIBS)
 
 # --- what there is -------------------------------------------------------------------------------
@@ -289,7 +289,8 @@ $(call objects,$(FABRIC_ALL)): | $(call skeletons,$(FABBPF_SRC))
 # mode:source:destination, read by both install and uninstall.
 COMPLETION = $(PREFIX)/share/bash-completion/completions
 UNITS      = $(BUILD)/mroced.service $(BUILD)/mroced@.service
-DOCS       = README.md $(wildcard docs/*.md)
+DOCS       = README.md $(wildcard docs/*.md) tools/wireshark/mroce.lua contrib/grafana/mroce.json \
+	contrib/prometheus/mroce-alerts.yml
 INSTALLED  = \
 	755:$(BUILD)/mroce:$(BINDIR)/mroce \
 	755:$(BUILD)/mroced:$(SBINDIR)/mroced \

@@ -15,6 +15,7 @@
 #include "reply.h"
 #include "ack.h"
 #include "mark.h"
+#include "trace.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_XSKMAP);
@@ -74,7 +75,7 @@ static __always_inline int sequenced(struct xdp_md *ctx, const struct packet *p,
 	int verdict = track_rx(rx, &t);
 
 	if (verdict < 0)
-		return drop(verdict);
+		return verdict;
 	if (verdict == TRACK_GAP && nack)
 		return gap_to_tc(ctx);
 	return to_daemon(ctx);
@@ -157,12 +158,12 @@ static __always_inline int poll(struct xdp_md *ctx, const struct packet *p,
 
 	err = track_poll(rx, &t);
 	if (err)
-		return drop(err);
+		return err;
 	if (resize(ctx, p, sizeof(struct mroce_ack)))
 		return no_room(ctx);
 	h = turn(frame_start(ctx), frame_end(ctx), p, sizeof(struct mroce_ack));
 	if (!h)
-		return drop(-MROCE_DROP_TRUNCATED);
+		return -MROCE_DROP_TRUNCATED;
 	ack_make(h, (void *)(h + 1), MROCE_ACK, p, conn, rx);
 	count(MROCE_COUNT_TX_ACK);
 	return XDP_TX;
@@ -177,13 +178,13 @@ static __always_inline int probe(struct xdp_md *ctx, const struct packet *p,
 		return no_room(ctx);
 	h = turn(frame_start(ctx), frame_end(ctx), p, 0);
 	if (!h)
-		return drop(-MROCE_DROP_TRUNCATED);
+		return -MROCE_DROP_TRUNCATED;
 	probe_reply_make(h, p, conn);
 	count(MROCE_COUNT_TX_PROBE_REPLY);
 	return XDP_TX;
 }
 
-/* A checked header: who is it for? */
+/* A checked header: who is it for? An XDP action, or -enum mroce_reason. */
 static __always_inline int dispatch(struct xdp_md *ctx, const struct packet *p, int nack)
 {
 	struct mroce_conn_entry *conn;
@@ -196,7 +197,7 @@ static __always_inline int dispatch(struct xdp_md *ctx, const struct packet *p, 
 	}
 	err = conn_find(p, &conn);
 	if (err)
-		return drop(err);
+		return err;
 	if (packet_has_ce(p))
 		count(MROCE_COUNT_RX_CE);
 	else if (p->marked)
@@ -207,7 +208,7 @@ static __always_inline int dispatch(struct xdp_md *ctx, const struct packet *p, 
 		return probe(ctx, p, conn);
 	rx = path_find(p);
 	if (!rx)
-		return drop(-MROCE_DROP_PATH);
+		return -MROCE_DROP_PATH;
 	path_queue(rx, ctx->rx_queue_index);
 	if (p->type == MROCE_POLL)
 		return poll(ctx, p, conn, rx);
@@ -237,7 +238,10 @@ int mroce_xdp(struct xdp_md *ctx)
 		return XDP_PASS;
 	if (err)
 		return drop(err);
-	return dispatch(ctx, &p, config->nack);
+	err = dispatch(ctx, &p, config->nack);
+	if (config->trace && (config->trace == p.cid || config->trace == MROCE_TRACE_ALL))
+		trace_packet(ctx, p.cid, err);
+	return err < 0 ? drop(err) : err;
 }
 
 char _license[] SEC("license") = "GPL";

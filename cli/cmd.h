@@ -45,6 +45,9 @@ uint64_t clock_ns(void);
 double clock_seconds(void);
 
 int cmd_show(int argc, char **argv);
+int cmd_monitor(int argc, char **argv);
+int cmd_top(int argc, char **argv);
+int cmd_trace(int argc, char **argv);
 int cmd_send(int argc, char **argv);
 int cmd_recv(int argc, char **argv);
 int cmd_perf(int argc, char **argv);

@@ -251,6 +251,25 @@ int link_show(const char *what, uint32_t conn_id, json_t **out)
 	return err;
 }
 
+int link_monitor(int *fd)
+{
+	struct abi_msg msg = { .magic = ABI_MAGIC, .type = ABI_MONITOR, .id = 1 };
+	int sock = control_connect();
+	int err;
+
+	if (sock < 0)
+		return sock;
+	err = send(sock, &msg, sizeof(msg), MSG_NOSIGNAL) == sizeof(msg) ? 0 : -errno;
+	if (!err)
+		err = receive_with_fd(sock, &msg, fd);
+	if (!err && msg.status)
+		err = msg.status;
+	if (!err && *fd < 0)
+		err = -EPROTO;
+	close(sock);
+	return err;
+}
+
 static uint64_t number_of(const json_t *object, const char *key)
 {
 	return (uint64_t)json_number_value(json_object_get(object, key));

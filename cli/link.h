@@ -26,6 +26,9 @@ void link_connect_failed(const struct mroce *m, int err, const char *host, uint3
 /* The daemon's own description, see mroce-show(1). 0 and a new reference, or -errno, silently. */
 int link_show(const char *what, uint32_t conn_id, json_t **out);
 
+/* A socket from which each message is an event as JSON text. 0 or -errno, silently. */
+int link_monitor(int *fd);
+
 /* Repairs of one connection as the daemon counts them; `known` is false if it did not tell. */
 struct link_repairs {
 	bool known;

@@ -7,6 +7,9 @@
 
 const struct command cli_commands[] = {
 	{ "show", "ports, connections, paths, streams, counters of mroced", cmd_show },
+	{ "monitor", "events as they happen: connections, paths, ports, stalls", cmd_monitor },
+	{ "top", "what goes through ports, connections and paths, live", cmd_top },
+	{ "trace", "packets of a connection, and what became of them", cmd_trace },
 	{ "send", "send files and folders to a host", cmd_send },
 	{ "recv", "receive them", cmd_recv },
 	{ "perf", "measure bandwidth and latency", cmd_perf },

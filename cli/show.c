@@ -9,17 +9,19 @@
 #include "show.h"
 #include "units.h"
 
-static bool want_dump;
+static bool want_dump, from_maps;
 
 static const struct opt show_opts[] = {
 	{ 'd', "dump", NULL, "tab-separated, a line an object, for scripts", OPT_FLAG, &want_dump,
+	  0, 0 },
+	{ 0, "maps", NULL, "counters: from the BPF maps of interfaces here, without mroced", OPT_FLAG, &from_maps,
 	  0, 0 },
 	{ 0 },
 };
 
 static const struct opt_table show_table = {
 	.command = "mroce show",
-	.args = "[OPTIONS] [port | conn | path | stream | counters | config | all] [CONN-ID]",
+	.args = "[OPTIONS] [port | conn | path | stream | counters | config | errors | all] [CONN-ID]",
 	.about = "Shows what mroced on this host is doing; without an argument, a summary.",
 	.opts = show_opts,
 	.json = true,
@@ -35,6 +37,7 @@ static const struct view views[] = {
 	{ "port", "ports", show_ports },	   { "conn", "connections", show_conns },
 	{ "path", "paths", show_paths },	   { "stream", "streams", show_streams },
 	{ "counters", "counters", show_counters }, { "config", "config", show_config },
+	{ "errors", "errors", show_errors },
 };
 
 #define VIEWS (sizeof(views) / sizeof(views[0]))
@@ -122,6 +125,18 @@ static void print_every_view(const json_t *root)
 
 /* ---- the command ---- */
 
+static int ask_maps(json_t **root)
+{
+	int err = show_maps_read(root);
+
+	if (!err)
+		return EXIT_SUCCESS;
+	if (err == -ENOENT)
+		return fail("no interface here has mroce's XDP program: mroced does not run, or uses sockets "
+			    "(--port socket), or is in another network namespace");
+	return fail("the maps cannot be read: %s%s", strerror(-err), err == -EPERM ? "; use sudo" : "");
+}
+
 static int ask(const char *what, uint32_t id, json_t **root)
 {
 	char text[512];
@@ -144,7 +159,9 @@ static int show(const char *what, uint32_t id)
 
 	if (!view && !summary && strcmp(what, "all"))
 		return opt_misuse(&show_table, "cannot show '%s'", what);
-	status = ask(view ? view->what : "all", id, &root);
+	if (from_maps && (!view || strcmp(view->what, "counters")))
+		return opt_misuse(&show_table, "--maps goes with counters");
+	status = from_maps ? ask_maps(&root) : ask(view ? view->what : "all", id, &root);
 	if (status)
 		return status;
 	if (cli.json)

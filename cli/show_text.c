@@ -337,6 +337,26 @@ void show_config(const json_t *list)
 	table_end(&t, stdout);
 }
 
+void show_errors(const json_t *list)
+{
+	static const char *const heads[] = { "LEVEL", ">COUNT", ">FIRST", ">LAST", "LAST TEXT", NULL };
+	char first[UNIT_TEXT], last[UNIT_TEXT];
+	struct table t;
+	const json_t *e;
+	size_t i;
+
+	table_start(&t, heads);
+	json_array_foreach(list, i, e)
+	{
+		table_cell(&t, "%s", str(e, "level"));
+		table_cell(&t, "%.0f", num(e, "count"));
+		table_cell(&t, "%s ago", format_span(first, num(e, "first_s")));
+		table_cell(&t, "%s ago", format_span(last, num(e, "last_s")));
+		table_cell(&t, "%s", str(e, "text"));
+	}
+	table_end(&t, stdout);
+}
+
 /* ---- summary ---- */
 
 void show_summary(const json_t *root)

@@ -13,6 +13,7 @@
 #include "common/abi.h"
 #include "core/cc.h"
 #include "daemon/config.h"
+#include "daemon/metrics.h"
 
 enum kind {
 	KIND_NUMBER,
@@ -59,6 +60,9 @@ static const struct setting settings[] = {
 	  "PATH", "socket that applications connect to", false },
 	{ "daemon", "pid_file", "pid-file", 0, KIND_TEXT, false, AT(pid_file), 0, 0, 0, NULL,
 	  "PATH", "write the process id there", false },
+	{ .section = "daemon", .key = "metrics", .option = "metrics", .kind = KIND_TEXT, .offset = AT(metrics),
+	  .arg = "ADDRESS", .text = "serve metrics for Prometheus there: 127.0.0.1:PORT, [::1]:PORT, or the\n"
+	  "path of a Unix socket" },
 	{ "daemon", "verbose", "verbose", 'v', KIND_BOOL, true, AT(verbose), 0, 1, 0, NULL,
 	  NULL, "say more", true },
 	LIVE_NUMBER("daemon", "spin_us", "spin-us", spin_us, 0, 1000000, 50,
@@ -186,6 +190,7 @@ void config_free(struct config *c)
 	clear_interfaces(c);
 	free(c->socket);
 	free(c->pid_file);
+	free(c->metrics);
 	free(c->cc);
 	free(c->psk_file);
 	if (c->psk)
@@ -301,6 +306,8 @@ static int set(struct config *c, const struct setting *s, const char *value, con
 			return bad(p, value, "a kind of port: afxdp, socket or auto");
 		return set_text(text_of(c, s), value);
 	case KIND_TEXT:
+		if (s->offset == AT(metrics) && !metrics_address(value, &(struct metrics_address){ 0 }))
+			return bad(p, value, "ADDRESS:PORT, [ADDRESS]:PORT or the path of a socket");
 		if (!*value)
 			return bad(p, value, "a path");
 		return set_text(text_of(c, s), value);

@@ -38,6 +38,7 @@ struct config {
 	/* [daemon] */
 	char *socket;
 	char *pid_file;
+	char *metrics; /* NULL: not served */
 	uint32_t verbose;
 	uint32_t spin_us; /* go on polling for so long after the last packet */
 	/* [ports] */

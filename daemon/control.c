@@ -12,6 +12,7 @@
 #include "common/ctl.h"
 #include "daemon/client.h"
 #include "daemon/journal.h"
+#include "daemon/monitor.h"
 
 #define BACKLOG_MAX 1024
 #define MIB (1024ull * 1024)
@@ -426,7 +427,7 @@ static void on_show(struct client *c, const struct abi_msg *q, int fds[CTL_MAX_F
 	if (!text) {
 		refuse(c, q, -EINVAL,
 		       "show: unknown object; known are all, port, conn, path, stream, "
-		       "counters, config");
+		       "counters, config, errors");
 		return;
 	}
 	msg.show.bytes = strlen(text);
@@ -434,6 +435,22 @@ static void on_show(struct client *c, const struct abi_msg *q, int fds[CTL_MAX_F
 	free(text);
 	if (fd < 0) {
 		refuse(c, q, fd, "show: %s", strerror(-fd));
+		return;
+	}
+	client_send(c, &msg, &fd, 1);
+	close(fd);
+}
+
+static void on_monitor(struct client *c, const struct abi_msg *q, int fds[CTL_MAX_FDS])
+{
+	struct abi_msg msg = answer_to(q);
+	int fd, err;
+
+	(void)fds;
+	err = monitor_new(c->d, c->uid, &fd);
+	if (err) {
+		refuse(c, q, err, "monitor: %s",
+		       err == -EDQUOT ? "too many listen to events already" : strerror(-err));
 		return;
 	}
 	client_send(c, &msg, &fd, 1);
@@ -456,6 +473,7 @@ static const struct {
 	[ABI_CLOSE] = { on_close, false },
 	[ABI_TAKEN] = { on_taken, false },
 	[ABI_SHOW] = { on_show, true },
+	[ABI_MONITOR] = { on_monitor, true },
 };
 
 static void handle(struct client *c, const struct abi_msg *q, int fds[CTL_MAX_FDS])

@@ -14,6 +14,7 @@
 #include "daemon/client.h"
 #include "daemon/events.h"
 #include "daemon/journal.h"
+#include "daemon/monitor.h"
 
 #define MS 1000000ull
 
@@ -80,6 +81,7 @@ int daemon_new(const struct config *cfg, struct daemon **out)
 	d->connect_deadline = UINT64_MAX;
 	TAILQ_INIT(&d->clients);
 	TAILQ_INIT(&d->dirty);
+	LIST_INIT(&d->monitors);
 	/* An application that closes its end of a pipe must not end us. */
 	signal(SIGPIPE, SIG_IGN);
 	d->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -106,6 +108,7 @@ void daemon_free(struct daemon **dp)
 		client_free(&c);
 	}
 	engine_free(&d->engine);
+	monitor_free_all(d);
 	if (d->signals.fd >= 0)
 		close(d->signals.fd);
 	if (d->epoll >= 0)

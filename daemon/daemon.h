@@ -17,6 +17,7 @@
 
 struct client;
 struct daemon;
+struct monitor;
 
 /* Something in the epoll set. */
 struct watch {
@@ -62,6 +63,8 @@ struct daemon {
 	struct grave *graves;
 	uint32_t ngraves, graves_room;
 	struct quota *quotas; /* uthash, by uid */
+	LIST_HEAD(monitor_list, monitor) monitors;
+	uint64_t note_number; /* events so far */
 	uint64_t now;
 	uint64_t started;
 	uint64_t connect_deadline; /* of the connect that gives up first */

@@ -8,6 +8,7 @@
 #include "daemon/client.h"
 #include "daemon/events.h"
 #include "daemon/journal.h"
+#include "daemon/monitor.h"
 
 static void on_complete(void *ctx, struct conn *conn, const struct engine_completion *e)
 {
@@ -123,8 +124,15 @@ static void on_log(void *ctx, int level, const char *line)
 	journal(level, "%s", line);
 }
 
+static void on_note(void *ctx, int level, const struct engine_note *n, const char *line)
+{
+	journal_note(level, n, line);
+	monitor_note(ctx, level, n, line);
+}
+
 const struct engine_ops daemon_engine_ops = {
 	.complete = on_complete,
 	.event = on_event,
 	.log = on_log,
+	.note = on_note,
 };

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include "daemon/daemon.h"
 #include "daemon/journal.h"
+#include "daemon/metrics.h"
 
 #define EXIT_USAGE 2
 
@@ -133,6 +134,7 @@ static void reload(struct daemon *d)
 static int run(const struct config *cfg)
 {
 	struct portset *ports = NULL;
+	struct metrics *metrics = NULL;
 	struct daemon *d;
 	int err = daemon_new(cfg, &d);
 
@@ -146,9 +148,12 @@ static int run(const struct config *cfg)
 	if (!err)
 		err = open_ports(cfg, d, &ports);
 	if (!err)
+		err = metrics_open(d, &metrics);
+	if (!err)
 		err = write_pid_file(cfg->pid_file);
 	if (!err)
 		serve(cfg, d);
+	metrics_close(&metrics);
 	/* First the engine, whose tables and ports lie in what portset_close() unmaps. */
 	daemon_free(&d);
 	portset_close(&ports);

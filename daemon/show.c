@@ -7,6 +7,7 @@
 #include <jansson.h>
 #include "common/iptext.h"
 #include "daemon/client.h"
+#include "daemon/journal.h"
 
 #define NS_PER_US 1000
 #define NS_PER_S 1000000000ull
@@ -238,6 +239,13 @@ static json_t *show_config(struct daemon *d, uint32_t conn_id)
 	return config_show(d->cfg);
 }
 
+static json_t *show_errors(struct daemon *d, uint32_t conn_id)
+{
+	(void)d;
+	(void)conn_id;
+	return journal_errors();
+}
+
 static const struct {
 	const char *what, *key;
 	json_t *(*show)(struct daemon *d, uint32_t conn_id);
@@ -245,6 +253,7 @@ static const struct {
 	{ "port", "ports", show_ports },	   { "conn", "connections", show_conns },
 	{ "path", "paths", show_paths },	   { "stream", "streams", show_streams },
 	{ "counters", "counters", show_counters }, { "config", "config", show_config },
+	{ "errors", "errors", show_errors },
 };
 
 char *show_text(struct daemon *d, const char *what, uint32_t conn_id)

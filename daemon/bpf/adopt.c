@@ -159,3 +159,34 @@ int adopt_maps(const struct adopt_found *found, const char *interface, struct ta
 	*xsks = -1;
 	return err;
 }
+
+static bool is_named(int fd, const char *name)
+{
+	struct bpf_map_info info = { 0 };
+	uint32_t len = sizeof(info);
+
+	return bpf_obj_get_info_by_fd(fd, &info, &len) == 0 && strcmp(info.name, name) == 0;
+}
+
+int adopt_map(uint32_t prog_id, const char *name)
+{
+	uint32_t ids[MAPS_MAX] = { 0 };
+	struct bpf_prog_info prog = { .nr_map_ids = MAPS_MAX, .map_ids = (uintptr_t)ids };
+	uint32_t len = sizeof(prog);
+	int fd = bpf_prog_get_fd_by_id(prog_id);
+	int err;
+
+	if (fd < 0)
+		return -errno;
+	err = bpf_obj_get_info_by_fd(fd, &prog, &len) ? -errno : 0;
+	close(fd);
+	for (uint32_t i = 0; !err && i < prog.nr_map_ids && i < MAPS_MAX; i++) {
+		fd = bpf_map_get_fd_by_id(ids[i]);
+		if (fd < 0)
+			return -errno;
+		if (is_named(fd, name))
+			return fd;
+		close(fd);
+	}
+	return err ? err : -ENOENT;
+}

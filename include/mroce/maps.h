@@ -21,6 +21,7 @@
 #define MROCE_MAP_PATHS "mroce_paths"	   /* array[MAX_CONNS * MAX_PATHS] of struct mroce_path_rx, mmapable */
 #define MROCE_MAP_VQUEUES_RX "mroce_vq_rx" /* array[MAX_PORTS] of struct mroce_vqueue: XDP */
 #define MROCE_MAP_VQUEUES_TX "mroce_vq_tx" /* the same: TC egress */
+#define MROCE_MAP_TRACE "mroce_trace"	   /* ringbuf of struct mroce_trace_event: XDP */
 #define MROCE_MAP_XSKS "mroce_xsks"	   /* xskmap[MAX_QUEUES], key = receive queue of the interface */
 #define MROCE_MAP_COUNTERS "mroce_counters" /* percpu array[MROCE_COUNTERS] of __u64, see drop_reasons.h */
 
@@ -29,7 +30,7 @@ struct mroce_bpf_config {
 	__u16 udp_port; /* host byte order */
 	__u16 nack;	/* 1: pass gap-revealing packets with a note so that TC sends a NACK */
 	__u32 mark;	/* 1: look at vqueue[] */
-	__u32 reserved;
+	__u32 trace;	/* connection whose packets are traced; 0: none, MROCE_TRACE_ALL: all */
 	/* The ports' own addresses, IPv4 as ::ffff:a.b.c.d, unused ones zero. Packets to others are on
 	 * their way through this host and none of our business. */
 	struct mroce_address {
@@ -93,6 +94,24 @@ struct mroce_note {
 /* skb mark by which the TC egress program knows a clone that is to become a NACK. */
 #define MROCE_NACK_MARK 0x6d724e4bu
 
+#define MROCE_TRACE_ALL 0xffffffffu
+#define MROCE_TRACE_BYTES 262144 /* of the ring */
+#define MROCE_TRACE_SNAP 208	 /* an ACK over IPv6 with two tags */
+
+/* A packet that arrived, and what became of it. */
+struct mroce_trace_event {
+	__u64 ns; /* CLOCK_MONOTONIC */
+	__u32 ifindex;
+	__u32 cid;     /* that it was for */
+	__s32 verdict; /* enum xdp_action, or -enum mroce_reason: dropped */
+	__u32 frame_len;
+	__u32 queue;
+	__u32 snap; /* bytes of frame[] */
+	/* As it is then: if the verdict is XDP_TX, the answer. */
+	__u8 frame[MROCE_TRACE_SNAP];
+};
+
+_Static_assert(sizeof(struct mroce_trace_event) == 32 + MROCE_TRACE_SNAP, "map layout");
 _Static_assert(sizeof(struct mroce_bpf_config) == 16 + 32 * MROCE_MAX_PORTS, "map layout");
 _Static_assert(sizeof(struct mroce_conn_entry) == 32, "map layout");
 _Static_assert(sizeof(struct mroce_path_rx) == 256, "map layout");

@@ -29,6 +29,7 @@ enum abi_type {
 	ABI_CLOSE,
 	ABI_TAKEN,	       /* an accepted connection was handed to the application; no answer */
 	ABI_SHOW,	       /* no HELLO needed; answer carries 1 fd: a memfd with JSON text */
+	ABI_MONITOR, /* no HELLO needed; answer carries 1 fd: SOCK_SEQPACKET, an event a message, as JSON */
 	ABI_EV_ACCEPTED = 128, /* from the daemon, unasked */
 	ABI_EV_ENDED,
 };

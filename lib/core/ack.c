@@ -228,6 +228,7 @@ static uint64_t rtt_sample(struct path *p, const struct ack *a)
 	if (a->type != MROCE_ACK || !a->echo_ts || a->epoch != p->epoch || ticks > 10 * SEC / 1024)
 		return 0;
 	rtt = ((uint64_t)ticks << 10) + 512;
+	histogram_add(&p->conn->e->times.rtt, rtt);
 	if (!p->min_rtt || rtt <= p->min_rtt || now - p->min_rtt_at > MIN_RTT_LIFE) {
 		p->min_rtt = rtt;
 		p->min_rtt_at = now;
@@ -249,8 +250,8 @@ static void revive(struct path *p)
 
 	p->dead = false;
 	mtu_begin(p);
-	engine_log(p->conn->e, LOG_NOTICE, "conn %08x: path %u to %s through %s is back",
-		   p->conn->id, p->index, ip_text(&p->flow.remote, peer), p->port->name);
+	note_path(p, NOTE_PATH_BACK, LOG_NOTICE, "conn %08x: path %u to %s through %s is back",
+		  p->conn->id, p->index, ip_text(&p->flow.remote, peer), p->port->name);
 }
 
 static void heard(struct path *p, const struct ack *a)

@@ -162,6 +162,7 @@ void conn_release(struct conn *c)
 	struct engine *e = c->e;
 	struct stream *s;
 
+	totals_keep(c);
 	backlog_leave(c);
 	hint_forget(c);
 	handshake_left(c);
@@ -348,6 +349,7 @@ void conn_established(struct conn *c)
 	c->last_heard = c->last_placed = c->e->now;
 	timer_set(&c->e->timers, &c->life, c->e->now + c->e->cfg.keepalive_ns);
 	greet_paths(c);
+	note_conn_up(c);
 	mtu_begin_all(c);
 	conn_tell_ports(c);
 	if (letter_waiting(c))
@@ -386,6 +388,7 @@ static void flush_requests(struct conn *c, uint8_t status)
 	struct stream *s;
 
 	rxmsg_deferred_flush(c->e);
+	note_conn_down(c, status);
 	conn_drop_letters(c);
 	for (s = TAILQ_FIRST(&c->streams); s; s = TAILQ_NEXT(s, all))
 		stream_flush(s, status);

@@ -15,6 +15,7 @@
 #include "mroce.h"
 #include "mroce/wire.h"
 #include "mroce/drop_reasons.h"
+#include "histogram.h"
 #include "port.h"
 
 struct engine;
@@ -122,6 +123,33 @@ enum conn_event {
 	CONN_EVENT_ENDED,     /* code = enum mroce_status; all completions came before it */
 };
 
+/* What happens to connections, paths and ports: what `mroce monitor` tells. note.c has the names. */
+enum note_kind {
+	NOTE_CONN_UP,
+	NOTE_CONN_DOWN,
+	NOTE_PATH_DEAD,
+	NOTE_PATH_BACK,
+	NOTE_PATH_MOVED,
+	NOTE_PORT_UP,
+	NOTE_PORT_DOWN,
+	NOTE_STALL,
+	NOTE_KINDS
+};
+
+struct engine_note {
+	enum note_kind kind;
+	uint32_t conn_id; /* 0: none in particular, as in those about ports */
+	uint32_t service;
+	struct ip peer;
+	int path;		 /* -1: none */
+	const struct port *port; /* NULL: none */
+	uint8_t reason;		 /* enum path_reason */
+	uint32_t stream, msg;	 /* NOTE_STALL */
+};
+
+/* "path_dead" */
+const char *note_name(enum note_kind kind);
+
 /*
  * Called by the engine from within engine_* calls. May not call back into the engine except
  * engine_conn_set_cookie() and the getters.
@@ -132,6 +160,8 @@ struct engine_ops {
 	void (*event)(void *ctx, struct conn *conn, enum conn_event ev, int code);
 	/* Something that an administrator should read: stall, dead path, path back ... One line. */
 	void (*log)(void *ctx, int level, const char *line); /* level as in syslog */
+	/* The same of what has a kind; NULL: such lines go to log() unless they are LOG_DEBUG. */
+	void (*note)(void *ctx, int level, const struct engine_note *n, const char *line);
 };
 
 /* ---- life ---- */
@@ -250,14 +280,29 @@ struct stream_stats {
 	uint64_t tx_bytes, rx_bytes;
 };
 
+/* Of all connections that there are and were. */
+struct engine_totals {
+	uint64_t tx_bytes, rx_bytes, tx_msgs, rx_msgs, repairs, spurious, dup_letters;
+};
+
+struct engine_times {
+	struct histogram rtt;	     /* each sample of each path */
+	struct histogram completion; /* requests but receives that ended well: from post to completion */
+	struct histogram repair;     /* from the loss of a letter being known to its being placed */
+};
+
 struct engine_stats {
 	uint32_t conns, half_open, regions, letters_used, letters_total;
 	uint64_t completions, stalls;
 	struct tolerance_stats tolerance;
+	uint64_t notes[NOTE_KINDS];
 	uint64_t reasons[MROCE_COUNTERS]; /* engine's own share of the counters */
 };
 
 void engine_stats(const struct engine *e, struct engine_stats *out);
+/* Looks at every connection: for once a second, not once a packet. */
+void engine_totals(const struct engine *e, struct engine_totals *out);
+const struct engine_times *engine_times(const struct engine *e);
 /* Iterates: start with NULL; returns NULL at the end. */
 struct conn *engine_conn_next(const struct engine *e, struct conn *prev);
 void engine_conn_stats(const struct conn *conn, uint64_t now, struct conn_stats *out);

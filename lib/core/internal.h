@@ -121,6 +121,7 @@ struct letter {
 	uint8_t code;	 /* ERROR, FORGIVE, CLOSE; PORT_STATUS: up */
 	uint32_t number; /* ERROR, FORGIVE: message; PORT_STATUS: port */
 	uint32_t id;	 /* ERROR, FORGIVE: stream */
+	uint32_t lost_ts; /* losses: when the first was known, packet_clock() */
 };
 
 STAILQ_HEAD(letter_queue, letter);
@@ -156,7 +157,7 @@ struct txmsg {
 	struct chunkset done; /* only if nchunks > MROCE_CHUNK_SPAN */
 	struct mroce_tolerance *tol; /* NULL: fully reliable */
 	uint64_t missing;	     /* bytes, as FORGIVE told */
-	uint64_t progress_at, complain_at;
+	uint64_t progress_at, complain_at, posted_at;
 	uint32_t chunk_size;
 	uint8_t opcode; /* enum mroce_opcode */
 	uint8_t op;	/* enum mroce_op; 0 for READ */
@@ -538,6 +539,10 @@ struct engine {
 	uint32_t sent; /* packets, all told */
 	uint64_t completions, stalls;
 	struct tolerance_stats tol_stats;
+	uint64_t notes[NOTE_KINDS];
+	struct engine_totals gone; /* of connections that are no more */
+	struct engine_times times;
+	uint32_t ports_down; /* bit per port: told so last */
 	uint64_t reasons[MROCE_COUNTERS];
 };
 
@@ -585,6 +590,20 @@ void conn_complete(struct conn *c, const struct engine_completion *done);
 void conn_life_timer(struct conn *c);
 void conn_check_silence(struct conn *c);
 void conn_drop_letters(struct conn *c);
+
+/* stats.c */
+/* The connection is about to be freed: what it counted stays. */
+void totals_keep(const struct conn *c);
+
+/* note.c */
+void note_conn_up(const struct conn *c);
+void note_conn_down(const struct conn *c, enum mroce_status status);
+void note_path(const struct path *p, enum note_kind kind, int level, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+void note_stall(const struct conn *c, uint32_t stream, uint32_t msg, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+/* Only if it is news. */
+void note_port(struct engine *e, const struct port *port);
 
 /* mtu.c */
 uint32_t mtu_chunk(uint32_t payload);

@@ -101,6 +101,8 @@ void letter_control(struct conn *c, struct letter *l)
 
 void letter_lost(struct conn *c, struct letter *l, uint8_t path, bool path_is_dead)
 {
+	if (!l->losses)
+		l->lost_ts = packet_clock(c->e->now);
 	/* A dead path's letters avoid it by its being dead: the count is for lossy paths. */
 	if (!path_is_dead || !l->losses)
 		l->losses += l->losses < UINT8_MAX;
@@ -118,6 +120,9 @@ void letter_acked(struct conn *c, struct letter *l)
 	if (c->paths[l->sent_on].big_lost && MROCE_HDR_LEN + letter_len(l) > MTU_SAFE)
 		c->paths[l->sent_on].big_lost = 0;
 	letter_free(c->e, l);
+	if (was.losses)
+		histogram_add(&c->e->times.repair,
+			      (uint64_t)(packet_clock(c->e->now) - was.lost_ts) << 10);
 	c->last_placed = c->e->now;
 	switch (was.type) {
 	case MROCE_DATA: txmsg_acked(was.msg, was.chunk); break;

@@ -419,10 +419,10 @@ static void move(struct path *p)
 	start_anew(p);
 	mtu_changed(p); /* asked again, if less passed by the old route */
 	p->moves++;
-	engine_log(p->conn->e, LOG_INFO,
-		   "conn %08x: path %u to %s through %s moved from source port %u to %u: %s",
-		   p->conn->id, p->index, ip_text(&p->flow.remote, peer), p->port->name, from,
-		   p->flow.sport, path_reason_text(p->reason));
+	note_path(p, NOTE_PATH_MOVED, LOG_INFO,
+		  "conn %08x: path %u to %s through %s moved from source port %u to %u: %s",
+		  p->conn->id, p->index, ip_text(&p->flow.remote, peer), p->port->name, from,
+		  p->flow.sport, path_reason_text(p->reason));
 	p->spoken = path_poll(p);
 	path_arm(p);
 }
@@ -438,13 +438,12 @@ void path_die(struct path *p, enum path_reason why)
 	struct conn *c = p->conn;
 	char peer[IPTEXT_MAX];
 
-	if (why != PATH_PORT_DOWN)
-		engine_log(c->e, LOG_NOTICE,
-			   "conn %08x: path %u to %s through %s left: %s (PSN %u to %u open)", c->id,
-			   p->index, ip_text(&p->flow.remote, peer), p->port->name,
-			   path_reason_text(why), p->una, p->next);
-	p->dead = true;
 	p->reason = (uint8_t)why;
+	note_path(p, NOTE_PATH_DEAD, LOG_NOTICE,
+		  "conn %08x: path %u to %s through %s left: %s (PSN %u to %u open)", c->id,
+		  p->index, ip_text(&p->flow.remote, peer), p->port->name, path_reason_text(why),
+		  p->una, p->next);
+	p->dead = true;
 	p->deaths++;
 	path_give_up(p, true);
 	start_anew(p);

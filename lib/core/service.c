@@ -132,6 +132,7 @@ void engine_port_changed(struct engine *e, struct port *port, uint64_t now)
 	uint32_t left = 0, conns = 0;
 
 	e->now = now;
+	note_port(e, port);
 	port->serial++;
 	for (uint32_t slot = 0; slot < e->cfg.max_conns; slot++) {
 		struct conn *c = e->conns[slot];

@@ -16,6 +16,35 @@ void engine_stats(const struct engine *e, struct engine_stats *out)
 		.tolerance = e->tol_stats,
 	};
 	memcpy(out->reasons, e->reasons, sizeof(out->reasons));
+	memcpy(out->notes, e->notes, sizeof(out->notes));
+}
+
+static void add_totals(struct engine_totals *t, const struct conn *c)
+{
+	t->tx_bytes += c->tx_bytes;
+	t->rx_bytes += c->rx_bytes;
+	t->tx_msgs += c->tx_msgs;
+	t->rx_msgs += c->rx_msgs;
+	t->repairs += c->repaired;
+	t->spurious += c->spurious;
+	t->dup_letters += c->dup_letters;
+}
+
+void totals_keep(const struct conn *c)
+{
+	add_totals(&c->e->gone, c);
+}
+
+void engine_totals(const struct engine *e, struct engine_totals *out)
+{
+	*out = e->gone;
+	for (const struct conn *c = NULL; (c = engine_conn_next(e, (struct conn *)c));)
+		add_totals(out, c);
+}
+
+const struct engine_times *engine_times(const struct engine *e)
+{
+	return &e->times;
 }
 
 struct conn *engine_conn_next(const struct engine *e, struct conn *prev)

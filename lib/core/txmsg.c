@@ -118,7 +118,7 @@ int txmsg_post(struct stream *s, const struct work_request *wr)
 	m->imm = wr->imm;
 	m->chunk_size = chunk;
 	m->nchunks = wr->opcode == MROCE_WR_READ ? 1 : (uint32_t)nchunks;
-	m->progress_at = e->now;
+	m->progress_at = m->posted_at = e->now;
 	track_chunks(e, m);
 	if (tol) {
 		m->tol = pool_get_dirty(&e->tx_tol_pool);
@@ -320,6 +320,8 @@ static void complete(struct txmsg *m)
 		s->tx_bytes += done.length;
 		c->tx_bytes += done.length;
 	}
+	if (m->status == MROCE_OK)
+		histogram_add(&c->e->times.completion, c->e->now - m->posted_at);
 	c->tx_msgs++;
 	txmsg_free(m);
 	conn_complete(c, &done);

@@ -17,7 +17,7 @@ struct field {
 
 static const struct field fields[] = {
 	FIELD(mroce_bpf_config, schema),      FIELD(mroce_bpf_config, udp_port),
-	FIELD(mroce_bpf_config, nack),	      FIELD(mroce_bpf_config, reserved),
+	FIELD(mroce_bpf_config, nack),	      FIELD(mroce_bpf_config, trace),
 	FIELD(mroce_bpf_config, mark),	      FIELD(mroce_bpf_config, local),
 	FIELD(mroce_bpf_config, vqueue),      FIELD(mroce_vqueue_config, ifindex),
 	FIELD(mroce_vqueue_config, rate),     FIELD(mroce_vqueue_config, shift),

@@ -117,7 +117,7 @@ static void say(struct app *a, struct input *in)
 	take(in, &msg, 64);
 	memset((uint8_t *)&msg + 64, take_byte(in), sizeof(msg) - 64);
 	msg.magic = ABI_MAGIC;
-	msg.type = how & 0x80 ? msg.type : msg.type % (ABI_SHOW + 1);
+	msg.type = how & 0x80 ? msg.type : msg.type % (ABI_MONITOR + 1);
 	if (msg.type == ABI_MR_INPLACE) {
 		msg.mr.addr = (uintptr_t)arena;
 		msg.mr.len %= ARENA + 1;

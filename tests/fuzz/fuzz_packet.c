@@ -49,7 +49,7 @@ static void on_log(void *ctx, int level, const char *line)
 	(void)line;
 }
 
-static const struct engine_ops ops = { on_complete, on_event, on_log };
+static const struct engine_ops ops = { .complete = on_complete, .event = on_event, .log = on_log };
 
 static void run(int turns)
 {
