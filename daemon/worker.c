@@ -111,7 +111,6 @@ static uint32_t receive(struct daemon *d)
 		n = d->driver->rx(d->ports, d->now, RX_BUDGET);
 		d->rx_packets += n;
 		publish(d);
-		d->rx_packets += n;
 		work += n;
 	} while (n >= RX_MORE && work < RX_MAX);
 	return work;
