@@ -60,7 +60,16 @@ static void run(int turns)
 	}
 }
 
-static void post(struct conn *c, uint8_t opcode, uint32_t stream)
+static const struct mroce_tolerance tolerance = {
+	.max_missing = 100000,
+	.deadline_us = 3000,
+	.over = MROCE_OVER_FAIL,
+	.ncritical = 1,
+	.critical = { { 0, 64 } },
+};
+
+static void post_as(struct conn *c, uint8_t opcode, uint32_t stream,
+		    const struct mroce_tolerance *tol)
 {
 	struct work_request wr = { .opcode = opcode,
 				   .stream = stream,
@@ -68,9 +77,15 @@ static void post(struct conn *c, uint8_t opcode, uint32_t stream)
 				   .addr = (uintptr_t)memory,
 				   .len = 20000,
 				   .raddr = (uintptr_t)memory + 30000,
-				   .rkey = key };
+				   .rkey = key,
+				   .tolerance = tol };
 
 	engine_post(c, &wr, now);
+}
+
+static void post(struct conn *c, uint8_t opcode, uint32_t stream)
+{
+	post_as(c, opcode, stream, NULL);
 }
 
 static void start(bool authenticated)
@@ -105,6 +120,9 @@ static void start(bool authenticated)
 	post(conns[0], MROCE_WR_SEND, 0);
 	post(conns[0], MROCE_WR_WRITE, 1);
 	post(conns[0], MROCE_WR_READ, 2);
+	post_as(conns[0], MROCE_WR_WRITE, 3, &tolerance);
+	post_as(conns[1], MROCE_WR_WRITE, 3, &tolerance);
+	post_as(conns[0], MROCE_WR_SEND, 0, &tolerance);
 	engine_run(e, now, 4);
 }
 
