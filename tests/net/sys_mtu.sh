@@ -9,9 +9,9 @@
 server()
 {
 	: >"$work/perf"
-	spawn h2 perf -s --quiet
+	spawn h2 perf -s 2>"$work/perf"
 	server=$!
-	wait_until on h1 ping -c 1 10.1.0.2
+	wait_until listening h2 answering perf
 }
 
 switch_mtu()	# plane mtu
