@@ -62,6 +62,7 @@ FABBPF_SRC  := $(wildcard tests/fabric/*.bpf.c)
 COMMON_SRC  := $(wildcard lib/common/*.c)
 CORE_SRC    := $(wildcard lib/core/*.c)
 CLIENT_SRC  := $(wildcard lib/client/*.c)
+COLL_SRC    := $(wildcard lib/collective/*.c)
 DAEMON_SRC  := $(filter-out daemon/main.c,$(call plain_c,daemon/*.c daemon/*/*.c))
 CLI_SRC     := $(wildcard cli/*.c)
 EXAMPLE_SRC := $(wildcard examples/*.c)
@@ -85,13 +86,18 @@ BPF_OBJ   := $(patsubst %.bpf.c,$(BUILD)/%.bpf.o,$(BPF_SRC))
 COMMON    := $(BUILD)/libmroce_common.a
 CORE      := $(BUILD)/libmroce_core.a
 CLIENT    := $(BUILD)/libmroce.a
+COLL      := $(BUILD)/libmroce-collective.a
 DAEMON    := $(BUILD)/libmroced.a
 CLI       := $(BUILD)/libmroce_cli.a
 SONAME    := libmroce.so.$(firstword $(subst ., ,$(VERSION)))
 SOFILE    := libmroce.so.$(VERSION)
 SYMMAP    := $(wildcard lib/client/libmroce.map)
+COLL_SONAME := libmroce-collective.so.$(firstword $(subst ., ,$(VERSION)))
+COLL_SOFILE := libmroce-collective.so.$(VERSION)
+COLL_SYMMAP := lib/collective/libmroce-collective.map
 
 SHARED    := $(if $(CLIENT_SRC),$(BUILD)/$(SOFILE))
+COLL_SHARED := $(BUILD)/$(COLL_SOFILE)
 PROGRAMS  := $(if $(wildcard daemon/main.c),$(BUILD)/mroced) $(if $(CLI_SRC),$(BUILD)/mroce)
 EXAMPLES  := $(patsubst %.c,$(BUILD)/%,$(EXAMPLE_SRC))
 MAN       := $(patsubst docs/man/%.scd,$(BUILD)/man/%,$(MAN_SRC))
@@ -113,7 +119,7 @@ UNIT_HIGH := $(filter-out $(UNIT_LOW),$(UNIT))
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-all: $(BPF_OBJ) $(SKELS) $(CORE) $(COMMON) $(if $(CLIENT_SRC),$(CLIENT)) $(SHARED) $(PROGRAMS) \
+all: $(BPF_OBJ) $(SKELS) $(CORE) $(COMMON) $(if $(CLIENT_SRC),$(CLIENT)) $(COLL) $(SHARED) $(COLL_SHARED) $(PROGRAMS) \
 	$(EXAMPLES) $(MAN)
 
 help:
@@ -183,7 +189,7 @@ Q   := $(if $(V),,@)
 say  = $(if $(V),,@printf '  %-7s %s\n' $(1) $(2);)
 # bpf/mroce_xdp.bpf.c gives struct mroce_xdp, tests/fabric/switch.bpf.c struct fabric_switch.
 skel_name = $(if $(filter mroce_%,$(*F)),$(*F),$(notdir $(*D))_$(*F))
-pic  = $(if $(filter lib/client/% lib/common/%,$<),-fPIC -fno-semantic-interposition,-fPIE)
+pic  = $(if $(filter lib/client/% lib/collective/% lib/common/%,$<),-fPIC -fno-semantic-interposition,-fPIE)
 
 $(BUILD)/%.bpf.o: %.bpf.c Makefile | tools
 	$(call say,BPF,$@)
@@ -215,6 +221,10 @@ $(CORE): $(call objects,$(CORE_SRC))
 	$(AR)
 $(CLIENT): $(call objects,$(CLIENT_SRC) $(COMMON_SRC))
 	$(AR)
+$(COLL): $(call objects,$(COLL_SRC))
+	$(AR)
+# Loops over arrays, written for the vectoriser.
+$(call objects,$(addprefix lib/collective/,half.c reduce.c hadamard.c)): OPT += -O3
 $(DAEMON): $(call objects,$(DAEMON_SRC))
 	$(AR)
 $(CLI): $(call objects,$(filter-out cli/main.c,$(CLI_SRC)))
@@ -225,23 +235,29 @@ $(BUILD)/$(SOFILE): $(call objects,$(CLIENT_SRC)) $(COMMON) $(SYMMAP)
 	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-z,defs -Wl,-soname,$(SONAME) -Wl,--exclude-libs,ALL \
 		$(if $(SYMMAP),-Wl$(,)--version-script=$(SYMMAP)) -o $@ $(filter %.o %.a,$^) $(LIBS)
 	$(Q)ln -sf $(SOFILE) $(BUILD)/$(SONAME) && ln -sf $(SONAME) $(BUILD)/libmroce.so
+
+$(BUILD)/$(COLL_SOFILE): $(call objects,$(COLL_SRC)) $(SHARED) $(COLL_SYMMAP)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-z,defs -Wl,-soname,$(COLL_SONAME) \
+		-Wl,--version-script=$(COLL_SYMMAP) -o $@ $(filter %.o,$^) -L$(BUILD) -lmroce -lm
+	$(Q)ln -sf $(COLL_SOFILE) $(BUILD)/$(COLL_SONAME) && ln -sf $(COLL_SONAME) $(BUILD)/libmroce-collective.so
 , := ,
 
 $(BUILD)/mroced: $(call objects,$(wildcard daemon/main.c)) $(DAEMON) $(CORE) $(COMMON)
 	$(LINK) $(LIBS)
-$(BUILD)/mroce: $(call objects,cli/main.c) $(CLI) $(DAEMON) $(CLIENT) $(CORE) $(COMMON)
+$(BUILD)/mroce: $(call objects,cli/main.c) $(CLI) $(DAEMON) $(COLL) $(CLIENT) $(CORE) $(COMMON)
 	$(LINK) $(LIBS)
 $(EXAMPLES): %: %.o $(CLIENT)
 	$(LINK) $(LIBS)
 $(UNIT_LOW): %: %.o $(call objects,$(UNIT_HELP)) $(CORE) $(COMMON)
 	$(LINK) $(TEST_LIBS)
-$(UNIT_HIGH): %: %.o $(call objects,$(UNIT_HELP)) $(CLI) $(DAEMON) $(CLIENT) $(CORE) $(COMMON)
+$(UNIT_HIGH): %: %.o $(call objects,$(UNIT_HELP)) $(CLI) $(DAEMON) $(COLL) $(CLIENT) $(CORE) $(COMMON)
 	$(LINK) $(TEST_LIBS)
 $(BUILD)/tests/sim/sim: $(call objects,$(SIM_SRC)) $(CORE) $(COMMON)
 	$(LINK) $(TEST_LIBS)
 $(BUILD)/tests/bpf/bpf_tests: $(call objects,$(BPFT_SRC)) $(CORE) $(COMMON)
 	$(LINK) $(TEST_LIBS)
-$(NET): %: %.o $(DAEMON) $(CLIENT) $(CORE) $(COMMON)
+$(NET): %: %.o $(DAEMON) $(COLL) $(CLIENT) $(CORE) $(COMMON)
 	$(LINK) $(LIBS)
 $(FUZZ): %: %.o $(call objects,$(FUZZ_HELP)) $(DAEMON) $(CLIENT) $(CORE) $(COMMON)
 	$(LINK) -fsanitize=fuzzer $(LIBS)
@@ -267,18 +283,24 @@ INSTALLED = \
 	$(if $(SHARED),644:$(SHARED):$(PREFIX)/lib/$(SOFILE)) \
 	$(if $(CLIENT_SRC),644:$(CLIENT):$(PREFIX)/lib/libmroce.a) \
 	$(patsubst %,644:%:$(PREFIX)/include/mroce.h,$(wildcard include/mroce.h)) \
+	644:$(COLL_SHARED):$(PREFIX)/lib/$(COLL_SOFILE) \
+	644:$(COLL):$(PREFIX)/lib/libmroce-collective.a \
+	644:include/mroce_collective.h:$(PREFIX)/include/mroce_collective.h \
+	644:$(BUILD)/libmroce-collective.pc:$(PREFIX)/lib/pkgconfig/libmroce-collective.pc \
 	$(foreach f,$(BPF_OBJ),644:$(f):$(PREFIX)/lib/mroce/$(notdir $(f))) \
 	$(foreach f,$(MAN),644:$(f):$(PREFIX)/share/man/man$(subst .,,$(suffix $(f)))/$(notdir $(f))) \
 	$(if $(wildcard lib/client/libmroce.pc.in),644:$(BUILD)/libmroce.pc:$(PREFIX)/lib/pkgconfig/libmroce.pc) \
 	$(if $(wildcard daemon/mroced.service),644:$(BUILD)/mroced.service:$(PREFIX)/lib/systemd/system/mroced.service)
 TEMPLATES = $(filter %.pc %.service,$(subst :, ,$(INSTALLED)))
-SONAMES   = $(if $(SHARED),$(PREFIX)/lib/$(SONAME) $(PREFIX)/lib/libmroce.so)
+SONAMES   = $(if $(SHARED),$(PREFIX)/lib/$(SONAME) $(PREFIX)/lib/libmroce.so) \
+	$(PREFIX)/lib/$(COLL_SONAME) $(PREFIX)/lib/libmroce-collective.so
 each_installed = for f in $(INSTALLED); do IFS=: read -r mode src dest <<< "$$f"
 
 install uninstall: SHELL := /bin/bash
 install: all $(filter $(BUILD)/%,$(TEMPLATES))
 	@set -e; $(each_installed); install -Dm$$mode "$$src" "$(DESTDIR)$$dest"; echo "  $$dest"; done
 	@$(if $(SHARED),cd $(DESTDIR)$(PREFIX)/lib && ln -sf $(SOFILE) $(SONAME) && ln -sf $(SONAME) libmroce.so)
+	@cd $(DESTDIR)$(PREFIX)/lib && ln -sf $(COLL_SOFILE) $(COLL_SONAME) && ln -sf $(COLL_SONAME) libmroce-collective.so
 	@$(if $(DESTDIR),,if [ "$$(id -u)" = 0 ]; then ldconfig; fi)
 
 uninstall:
@@ -290,12 +312,14 @@ uninstall:
 fill_in = mkdir -p $(@D) && sed 's|@PREFIX@|$(PREFIX)|g; s|@VERSION@|$(VERSION)|g' $< > $@
 $(BUILD)/libmroce.pc: lib/client/libmroce.pc.in FORCE
 	@$(fill_in)
+$(BUILD)/libmroce-collective.pc: lib/collective/libmroce-collective.pc.in FORCE
+	@$(fill_in)
 $(BUILD)/mroced.service: daemon/mroced.service FORCE
 	@$(fill_in)
 
 # --- lint ----------------------------------------------------------------------------------------
 CODE_DIRS = $(wildcard bpf cli daemon examples include lib tests)
-C_SRC     = $(COMMON_SRC) $(CORE_SRC) $(CLIENT_SRC) $(DAEMON_SRC) $(wildcard daemon/main.c) $(CLI_SRC)
+C_SRC     = $(COMMON_SRC) $(CORE_SRC) $(CLIENT_SRC) $(COLL_SRC) $(DAEMON_SRC) $(wildcard daemon/main.c) $(CLI_SRC)
 # Brackets keep the pattern from finding itself.
 WORDS     = \<TOD[O]\>|\<FIXM[E]\>|\<XX[X]\>|\<HAC[K]\>|/wor[k]/|shared/desig[n]
 
