@@ -54,6 +54,8 @@ int comm_break(struct mroce_comm *c, int err, const char *fmt, ...)
 
 static int peer_lost(struct mroce_comm *c, uint32_t rank, enum mroce_status status)
 {
+	if (status == MROCE_E_DAEMON)
+		return comm_break(c, -ECONNRESET, "%s", mroce_status_text(status));
 	return comm_break(c, -ECONNRESET, "rank %u (%s) is lost: %s", rank, c->hosts[rank],
 			  mroce_status_text(status));
 }

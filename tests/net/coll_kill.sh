@@ -38,7 +38,7 @@ daemon_killed() {
 	ranks_start loop
 	wait_long 30 all_loop || { cat "$work"/r[0-9]*; return 1; }
 	end9 "h$((victim + 1))"
-	app_ends "r$victim" 3 10 && others_end 30
+	app_ends "r$victim" 3 10 && said "r$victim" "the local mroced is gone" && others_end 30
 }
 
 nobody_comes() {
