@@ -28,16 +28,21 @@ static uint64_t random_bits(uint64_t seed, uint64_t i)
 }
 
 /* A random bit an element goes into its sign. */
-static VECTORISED void flip_signs(uint32_t *x, uint32_t bits, size_t n)
+static VECTORISED void flip_signs(float *x, uint32_t bits, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
-		x[i] ^= (bits >> i) << 31;
+	for (size_t i = 0; i < n; i++) {
+		uint32_t u;
+
+		memcpy(&u, x + i, sizeof(u));
+		u ^= (bits >> i) << 31;
+		memcpy(x + i, &u, sizeof(u));
+	}
 }
 
 static void apply_signs(float *x, size_t count, uint64_t seed)
 {
 	for (size_t i = 0; i < count; i += 32)
-		flip_signs((uint32_t *)(x + i), (uint32_t)random_bits(seed, i / 32),
+		flip_signs(x + i, (uint32_t)random_bits(seed, i / 32),
 			   count - i < 32 ? count - i : 32);
 }
 

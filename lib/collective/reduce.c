@@ -84,6 +84,7 @@ void reduce_widen(enum mroce_coll_type type, float *out, const void *in, size_t 
 	case MROCE_FLOAT32:
 	case MROCE_INT32: memcpy(out, in, count * sizeof(*out)); return;
 	}
+	memset(out, 0, count * sizeof(*out));
 }
 
 void reduce_narrow(enum mroce_coll_type type, void *out, const float *in, size_t count)
