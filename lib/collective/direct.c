@@ -31,18 +31,18 @@ int direct_send_shares(struct operation *o, const uint8_t *base, size_t count)
 		uint32_t r = peer_after(c, i);
 		struct share s = share_of(c, count, r);
 
-		err = comm_send(c, r, base + s.first * o->unit, s.count * o->unit, &o->options);
+		err = comm_send(c, r, base + s.first * o->unit, s.count * o->unit, o->tolerance);
 	}
 	return err;
 }
 
 int direct_send_same(struct operation *o, const uint8_t *at, size_t count,
-		     const struct mroce_coll_options *options)
+		     const struct mroce_tolerance *tolerance)
 {
 	int err = 0;
 
 	for (uint32_t i = 0; i + 1 < o->comm->size && !err; i++)
-		err = comm_send(o->comm, peer_after(o->comm, i), at, count * o->unit, options);
+		err = comm_send(o->comm, peer_after(o->comm, i), at, count * o->unit, tolerance);
 	return err;
 }
 

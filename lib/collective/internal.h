@@ -36,7 +36,7 @@ struct message {
 	bool cannot_fail; /* leaving: an end of the connection is as good */
 	size_t length;
 	uint64_t missing;
-	uint32_t first_gap, ngaps; /* in comm->gaps, in bytes of the message */
+	uint32_t first_gap, ngaps; /* in comm->gaps */
 };
 
 struct peer {
@@ -49,10 +49,6 @@ struct memory {
 	struct mroce_mr *mr;
 	uint8_t *addr;
 	size_t size;
-};
-
-struct byte_gap {
-	uint64_t first, count;
 };
 
 struct mroce_comm {
@@ -78,7 +74,7 @@ struct mroce_comm {
 	struct message *messages;
 	size_t messages_room;
 	struct mroce_coll_account account;
-	struct byte_gap *gaps;
+	struct mroce_range *gaps; /* in bytes of their messages */
 	size_t ngaps, gaps_room;
 	struct mroce_coll_gap *missing;
 	size_t nmissing, missing_room;
@@ -100,8 +96,9 @@ struct message *comm_messages(struct mroce_comm *c, size_t n);
  * only where queues are full.
  */
 int comm_receive(struct mroce_comm *c, uint32_t from, void *at, size_t length, struct message *m);
+/* tolerance NULL: reliable. */
 int comm_send(struct mroce_comm *c, uint32_t to, const void *at, size_t length,
-	      const struct mroce_coll_options *o);
+	      const struct mroce_tolerance *tolerance);
 /* Even if it has no bytes. */
 int comm_receive_signal(struct mroce_comm *c, uint32_t from, struct message *m);
 int comm_send_signal(struct mroce_comm *c, uint32_t to);
@@ -149,6 +146,9 @@ struct operation {
 	struct mroce_coll_options options;
 	bool ring;
 	size_t unit; /* bytes of an element */
+
+	struct mroce_tolerance stated;
+	const struct mroce_tolerance *tolerance; /* that, or NULL: reliable */
 
 	/* What is moved: registered memory. */
 	const uint8_t *in;
@@ -202,7 +202,7 @@ int direct_receive_shares(struct operation *o, struct message *m, uint8_t *base,
 int direct_send_shares(struct operation *o, const uint8_t *base, size_t count);
 /* The same to all. */
 int direct_send_same(struct operation *o, const uint8_t *at, size_t count,
-		     const struct mroce_coll_options *options);
+		     const struct mroce_tolerance *tolerance);
 /* Until all are there; what is missing of share r of `count` is noted, and replaced by elements of `instead`
  * at the same place, if that is not NULL. */
 int direct_await_shares(struct operation *o, struct message *m, size_t count, uint8_t *base,

@@ -80,6 +80,9 @@ struct conn *conn_new(struct engine *e, void *owner, uint32_t service)
 	c->life.kind = TIMER_LIFE;
 	c->sweep.kind = TIMER_SWEEP;
 	c->stall.kind = TIMER_STALL;
+	c->tolerance.kind = TIMER_TOLERANCE;
+	TAILQ_INIT(&c->tolerant);
+	TAILQ_INIT(&c->untold);
 	c->pace.kind = TIMER_PACE;
 	c->last_heard = e->now;
 	STAILQ_INIT(&c->control);
@@ -169,6 +172,7 @@ void conn_release(struct conn *c)
 		stream_flush(s, UINT8_MAX);
 		stream_free(s);
 	}
+	tolerance_drop(c);
 	conn_unready(c);
 	for (uint32_t i = 0; c->paths && i < c->npaths; i++)
 		path_free(&c->paths[i]);
@@ -364,6 +368,7 @@ static void flush_requests(struct conn *c, uint8_t status)
 	conn_drop_letters(c);
 	for (s = TAILQ_FIRST(&c->streams); s; s = TAILQ_NEXT(s, all))
 		stream_flush(s, status);
+	tolerance_drop(c);
 	conn_unready(c);
 	timer_clear(&c->e->timers, &c->stall);
 	timer_clear(&c->e->timers, &c->sweep);

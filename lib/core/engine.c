@@ -7,6 +7,7 @@
 /* Records put aside before each batch, so that nothing is allocated while packets are handled. */
 #define RESERVE 512
 #define RESERVE_STREAMS 128
+#define RESERVE_FIRST 8 /* of what most engines never need */
 #define HASH_STREAMS 16384
 #define HASH_REGIONS 4096
 #define HASH_SERVICES 1024
@@ -67,6 +68,8 @@ static void pools_init(struct engine *e)
 	pool_init(&e->rxmsg_pool, sizeof(struct rxmsg), cfg->messages);
 	pool_init(&e->recv_pool, sizeof(struct recv), cfg->messages);
 	pool_init(&e->words_pool, CHUNKSET_WORDS * sizeof(uint64_t), 2 * cfg->messages);
+	pool_init(&e->tx_tol_pool, sizeof(struct mroce_tolerance), cfg->messages);
+	pool_init(&e->rx_tol_pool, sizeof(struct tolerance), cfg->messages);
 	pool_init(&e->stream_pool, sizeof(struct stream), UINT32_MAX);
 	pool_init(&e->slots_pool, MROCE_WINDOW * sizeof(struct envelope),
 		  cfg->max_conns * MROCE_MAX_PATHS);
@@ -152,6 +155,8 @@ void engine_free(struct engine **engine)
 	pool_fini(&e->rxmsg_pool);
 	pool_fini(&e->recv_pool);
 	pool_fini(&e->words_pool);
+	pool_fini(&e->tx_tol_pool);
+	pool_fini(&e->rx_tol_pool);
 	pool_fini(&e->stream_pool);
 	pool_fini(&e->slots_pool);
 	timer_heap_free(&e->timers);
@@ -172,6 +177,7 @@ void engine_reserve(struct engine *e)
 	pool_reserve(&e->rxmsg_pool, RESERVE);
 	pool_reserve(&e->recv_pool, RESERVE);
 	pool_reserve(&e->words_pool, RESERVE);
+	pool_reserve(&e->rx_tol_pool, e->tolerance_used ? RESERVE_STREAMS : RESERVE_FIRST);
 	pool_reserve(&e->stream_pool, RESERVE_STREAMS);
 	pool_reserve(&e->slots_pool, RESERVE_STREAMS);
 }
@@ -242,6 +248,7 @@ static void timer_fire(struct timer *t)
 	case TIMER_LIFE: conn_life_timer(container_of(t, struct conn, life)); break;
 	case TIMER_SWEEP: receive_sweep(container_of(t, struct conn, sweep)); break;
 	case TIMER_STALL: conn_stall_timer(container_of(t, struct conn, stall)); break;
+	case TIMER_TOLERANCE: tolerance_timer(container_of(t, struct conn, tolerance)); break;
 	case TIMER_PACE: pace_timer(container_of(t, struct conn, pace)); break;
 	case TIMER_PATH: path_timer(container_of(t, struct path, timer)); break;
 	}

@@ -40,7 +40,7 @@ static void fill_ports(const struct engine *e, struct mroce_hello *h)
 
 static uint32_t features_offered(const struct engine *e)
 {
-	return e->cfg.no_hints ? 0 : MROCE_F_HINT;
+	return (e->cfg.no_hints ? 0 : MROCE_F_HINT) | (e->cfg.no_tolerance ? 0 : MROCE_F_TOLERANCE);
 }
 
 static void fill_conn(const struct conn *c, struct mroce_hello *h)

@@ -18,6 +18,7 @@
 #include "core/pool.h"
 #include "core/rand.h"
 #include "core/timer.h"
+#include "mroce/gaps.h"
 
 #define USEC 1000ull
 #define MSEC 1000000ull
@@ -101,19 +102,38 @@ struct stream;
 struct letter {
 	STAILQ_ENTRY(letter) link; /* in a queue of letters to be sent */
 	struct txmsg *msg;	   /* DATA, READ_REQ; ERROR that aborts one; else NULL */
-	struct stream *stream;	   /* of msg; CREDIT: whose; else NULL */
+	union {
+		struct stream *stream; /* of msg; CREDIT: whose; else NULL */
+		uint64_t missing;      /* FORGIVE: bytes */
+	};
 	uint32_t chunk;		   /* DATA */
 	uint8_t type;		   /* enum mroce_type */
 	uint8_t losses;
 	uint8_t lost_on; /* path of the last loss */
-	uint8_t code;	 /* ERROR, CLOSE; PORT_STATUS: up */
-	uint32_t number; /* ERROR: message; PORT_STATUS: port */
-	uint32_t id;	 /* ERROR: stream */
+	uint8_t code;	 /* ERROR, FORGIVE, CLOSE; PORT_STATUS: up */
+	uint32_t number; /* ERROR, FORGIVE: message; PORT_STATUS: port */
+	uint32_t id;	 /* ERROR, FORGIVE: stream */
 };
 
 STAILQ_HEAD(letter_queue, letter);
 
 /* ---- messages and streams ---- */
+
+/* A stated tolerance at the receiver: from the first chunk until the sender knows how it ended. */
+struct tolerance {
+	TAILQ_ENTRY(tolerance) link; /* in conn->tolerant while open, in conn->untold while owed */
+	struct rxmsg *msg;	     /* NULL: has completed and is gone */
+	uint32_t stream, number;
+	struct mroce_tolerance t;
+	uint64_t deadline; /* UINT64_MAX: none */
+	uint64_t last_at;  /* when a chunk arrived last */
+	uint64_t base;	   /* WRITE*: where the message's first byte goes */
+	uint64_t missing;  /* bytes, once it has ended */
+	bool open, untold;
+	struct mroce_gaps gaps;
+};
+
+TAILQ_HEAD(tolerance_list, tolerance);
 
 struct txmsg {
 	TAILQ_ENTRY(txmsg) link; /* in stream->tx or stream->responses */
@@ -126,6 +146,8 @@ struct txmsg {
 	uint32_t nchunks, next_chunk, acked;
 	uint32_t letters;     /* that exist for it */
 	struct chunkset done; /* only if nchunks > MROCE_CHUNK_SPAN */
+	struct mroce_tolerance *tol; /* NULL: fully reliable */
+	uint64_t missing;	     /* bytes, as FORGIVE told */
 	uint64_t progress_at, complain_at;
 	uint32_t chunk_size;
 	uint8_t opcode; /* enum mroce_opcode */
@@ -159,6 +181,7 @@ struct rxmsg {
 	struct txmsg *response; /* READ_REQ: put aside for it */
 	struct recv *recv;	/* SEND*, WRITE_IMM */
 	struct region *region;	/* WRITE*: cached; READ_REQ: to read from */
+	struct tolerance *tol;	/* NULL: fully reliable */
 	uint64_t msg_len, got;
 	uint64_t addr, reply_addr; /* READ_REQ */
 	uint32_t msg, rseq, imm;
@@ -354,7 +377,9 @@ struct conn {
 	struct stream *last_stream;
 	TAILQ_ENTRY(conn) ready; /* in engine->ready, if is_ready */
 	bool is_ready;
-	struct timer life, sweep, stall, pace;
+	struct timer life, sweep, stall, pace, tolerance;
+	struct tolerance_list tolerant, untold;
+	struct tolerance_stats tol_stats;
 	/* sending: what may be sent, see pace.c */
 	uint32_t features; /* MROCE_F_* agreed */
 	bool steering;	   /* some path is passed over */
@@ -378,8 +403,8 @@ struct conn {
 
 TAILQ_HEAD(conn_list, conn);
 
-enum timer_kind { TIMER_LIFE, TIMER_SWEEP, TIMER_STALL, TIMER_PACE, TIMER_PATH };
-#define CONN_TIMERS 4 /* beside those of its paths */
+enum timer_kind { TIMER_LIFE, TIMER_SWEEP, TIMER_STALL, TIMER_PACE, TIMER_TOLERANCE, TIMER_PATH };
+#define CONN_TIMERS 5 /* beside those of its paths */
 
 struct listener {
 	LIST_ENTRY(listener) link;
@@ -447,6 +472,8 @@ struct engine {
 	uint32_t letters_total, letters_used;
 	struct letter_queue free_letters;
 	struct pool txmsg_pool, rxmsg_pool, recv_pool, stream_pool, words_pool, slots_pool;
+	struct pool tx_tol_pool, rx_tol_pool;
+	bool tolerance_used; /* a peer has stated one: records are kept ready */
 	struct conn_list ready;
 	struct rxpath_list ack_due;
 	struct conn_list takers; /* connections that something comes in on */
@@ -464,6 +491,7 @@ struct engine {
 	uint64_t now;  /* of the current call */
 	uint32_t sent; /* packets, all told */
 	uint64_t completions, stalls;
+	struct tolerance_stats tol_stats;
 	uint64_t reasons[MROCE_COUNTERS];
 };
 
@@ -627,6 +655,8 @@ void txmsg_error_rx(struct conn *c, uint32_t stream, uint32_t msg, uint8_t code)
 /* Own memory failed: stop, tell the peer. */
 void txmsg_abort(struct txmsg *m);
 void txmsg_free(struct txmsg *m);
+/* Bytes of a finished message that its receiver has. */
+uint64_t txmsg_delivered(const struct txmsg *m);
 /* The next in its list that has something to be sent. */
 struct txmsg *txmsg_next_unsent(const struct txmsg *m);
 void txmsg_respond(struct stream *s, struct rxmsg *req);
@@ -671,6 +701,37 @@ struct rxmsg *rxmsg_find(struct stream *s, uint32_t msg, bool is_read);
 struct rxmsg *rxmsg_new_read(struct txmsg *m);
 void rxmsg_flush_all(struct stream *s, uint8_t status);
 void rxmsg_deferred_flush(struct engine *e);
+
+/* The message ends at its receiver, with all its bytes or as much of them as is tolerated. */
+void rxmsg_finish(struct rxmsg *m);
+void rxmsg_region_failed(struct rxmsg *m, int err);
+/* Where a message's bytes go; NULL: the region is gone. */
+struct region *rxmsg_region(struct rxmsg *m, uint64_t *addr);
+
+/* tolerance.c: stated loss tolerance */
+/* Bytes that the extension takes in each DATA packet. */
+uint32_t tolerance_ext_len(const struct mroce_tolerance *t);
+uint32_t tolerance_build(const struct mroce_tolerance *t, void *out);
+/* Bytes taken; -EINVAL. */
+int tolerance_parse(const void *data, uint32_t len, struct mroce_tolerance *t);
+bool tolerance_fits(const struct mroce_tolerance *t, uint64_t msg_len);
+/* Bytes of a message that may be missing. */
+uint64_t tolerance_bound(const struct mroce_tolerance *t, uint64_t msg_len);
+/* Is it anything but full reliability? */
+bool tolerance_matters(const struct mroce_tolerance *t);
+/* Of a message that is being opened. False: no record free. */
+bool tolerance_open(struct rxmsg *m, const struct mroce_tolerance *t, uint64_t base);
+/* Something came: look at all of the connection's soon. */
+void tolerance_kick(struct conn *c);
+void tolerance_timer(struct conn *c);
+void tolerance_ended(struct rxmsg *m);
+void tolerance_close(struct rxmsg *m);
+/* Has the message ended without all its bytes, and its sender does not know? */
+bool tolerance_untold(struct conn *c, uint32_t stream, uint32_t msg);
+void tolerance_told(struct conn *c, uint32_t stream, uint32_t msg);
+void tolerance_drop(struct conn *c);
+enum placing tolerance_forgive_rx(struct conn *c, const struct packet *p);
+void txmsg_forgive(struct conn *c, uint32_t stream, uint32_t msg, uint64_t missing, uint8_t status);
 
 /* receive.c */
 void receive_rx(struct engine *e, struct port *port, const struct packet *p,

@@ -172,8 +172,9 @@ static enum placing dispatch(const struct arrival *a)
 	case MROCE_ERROR: return error_rx(c, a->p);
 	case MROCE_PORT_STATUS: port_status_rx(c, a->p); break;
 	case MROCE_CLOSE: close_rx(c, a->p); break;
+	case MROCE_FORGIVE: return tolerance_forgive_rx(c, a->p);
 	}
-	return PLACED; /* FORGIVE of a feature that was not agreed changes nothing */
+	return PLACED;
 }
 
 static void note_route(struct rxpath *rp, struct port *port, const struct packet *p,

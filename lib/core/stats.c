@@ -13,6 +13,7 @@ void engine_stats(const struct engine *e, struct engine_stats *out)
 		.letters_total = e->letters_total,
 		.completions = e->completions,
 		.stalls = e->stalls,
+		.tolerance = e->tol_stats,
 	};
 	memcpy(out->reasons, e->reasons, sizeof(out->reasons));
 }
@@ -43,6 +44,7 @@ void engine_conn_stats(const struct conn *c, uint64_t now, struct conn_stats *ou
 		.spurious = c->spurious,
 		.dup_letters = c->dup_letters,
 		.queued_requests = c->queued,
+		.tolerance = c->tol_stats,
 		.last_heard_ns = now > c->last_heard ? now - c->last_heard : 0,
 	};
 }

@@ -416,7 +416,8 @@ void stream_flush(struct stream *s, uint8_t status)
 			.stream = s->id,
 			.opcode = m->opcode,
 			.status = m->finished ? m->status : status,
-			.length = m->finished && m->status == MROCE_OK ? m->len : 0,
+			.length = m->finished ? txmsg_delivered(m) : 0,
+			.missing = m->finished ? m->missing : 0,
 		};
 
 		txmsg_free(m);

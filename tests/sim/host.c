@@ -423,6 +423,7 @@ static void configure(const struct host *h, struct engine_config *cfg)
 	set64(&cfg->keepalive_ns, c->keepalive_ns);
 	set64(&cfg->stall_ns, c->stall_ns);
 	cfg->no_hints = c->no_hints;
+	cfg->no_tolerance = c->no_tolerance;
 	cfg->authenticated = c->key != 0;
 	memset(cfg->psk, c->key, sizeof(cfg->psk));
 	if (c->cookies)

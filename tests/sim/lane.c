@@ -148,6 +148,7 @@ static void request(struct lane *l, uint32_t seq, struct work_request *wr)
 		.addr = arena_addr(l->local, slot),
 		.len = m->len,
 		.imm = m->imm,
+		.tolerance = m->tolerant ? &m->tol : NULL,
 	};
 	if (m->fault == FAULT_LOCAL_KEY)
 		wr->key ^= 0x5a5a5a5a;

@@ -13,6 +13,7 @@
  *	poke.c      states of the engine that would take days to reach
  *	world.c     from a configuration to hosts, connections and lanes; the standard scenario
  *	scen_*.c random.c   the scenarios
+ *	figures.c   what we promise, as distributions over seeds
  *	main.c      options and TAP
  */
 #ifndef TESTS_SIM_H
@@ -38,6 +39,7 @@
 #define MAX_RINGS 5 /* four receive queues and the UDP socket */
 #define SOCKET_RING 4
 #define GUARD 64
+#define FREE_BYTE 0xee /* memory that nobody has written */
 
 struct sim;
 struct host;
@@ -248,6 +250,11 @@ void arena_fill(struct arena *a, uint32_t slot, uint64_t pattern, uint64_t len);
 void arena_scribble(struct arena *a, uint32_t slot);
 /* Has the slot the first len bytes of the pattern, and nothing else in it or around it changed? */
 bool arena_check(const struct arena *a, uint32_t slot, uint64_t pattern, uint64_t len, char *why);
+/* The same but for what a list, or a number of bytes without one, says is missing: that is `fill`. */
+bool arena_check_gaps(const struct arena *a, uint32_t slot, uint64_t pattern, uint64_t len,
+		      const struct mroce_gaps *gaps, uint8_t fill, char *why);
+bool arena_check_missing(const struct arena *a, uint32_t slot, uint64_t pattern, uint64_t len,
+			 uint64_t missing, uint8_t fill, char *why);
 bool arena_untouched(const struct arena *a, uint32_t slot, char *why);
 bool arena_guards(const struct arena *a, uint32_t slot, char *why);
 void pattern_write(uint64_t key, uint64_t off, uint8_t *dst, uint64_t len);
@@ -275,6 +282,9 @@ struct msg {
 	uint8_t opcode, fault, tx_status, rx_status;
 	bool tx_done, rx_done;
 	uint32_t recv; /* number of the receive it takes */
+	bool tolerant;
+	struct mroce_tolerance tol;
+	uint64_t tx_missing, rx_missing;
 };
 
 /* One direction of one stream of one connection. */
@@ -291,6 +301,8 @@ struct lane_params {
 	enum arena_mode mode;
 	uint32_t recv_window; /* receives outstanding; 0: as window */
 	bool hold_recv;	      /* no receives until released */
+	uint32_t tolerant_ppm; /* so many messages state a random tolerance */
+	const struct mroce_tolerance *tolerance; /* all others state this one; NULL: none */
 };
 
 struct lane {
@@ -308,7 +320,7 @@ struct lane {
 	bool stopped;	 /* the scenario wants no more requests */
 	bool any_status; /* the scenario breaks things: any error will do */
 	bool broken;	 /* its memory goes away: receives may end without a message */
-	uint64_t next_post, timer_at, bytes_done;
+	uint64_t next_post, timer_at, bytes_done, bytes_missing;
 	uint64_t last_tx_at, last_rx_at;
 	struct arena *local;	 /* at `from`: what is sent, where reads land */
 	struct arena *memory;	 /* at the other: target of writes, source of reads */
@@ -426,6 +438,7 @@ struct sim_config {
 	bool share_maps;
 	bool mark; /* the ports' own virtual queues mark */
 	bool no_hints;
+	bool no_tolerance;
 	/* engine */
 	uint32_t paths, streams, chunk, max_conns, letters, messages, tries;
 	uint32_t first_psn, first_msg;
@@ -439,7 +452,8 @@ struct sim_config {
 	uint32_t kinds;
 	uint64_t min, max;
 	uint32_t count, window, recv_window;
-	uint32_t faults, fault_ppm;
+	uint32_t faults, fault_ppm, tolerant_ppm;
+	const struct mroce_tolerance *tolerance;
 	enum arena_mode mode;
 	uint64_t limit_ns; /* virtual time by which all must be done; 0: 60 s */
 };
@@ -457,6 +471,7 @@ struct sim {
 	const char *scenario;
 	struct sim_config cfg;
 	uint64_t seed, now;
+	uint32_t distribution; /* so many seeds of each figure; 0: a few */
 	struct events events;
 	struct trace trace;
 	struct rng net_rng, app_rng;
@@ -500,7 +515,8 @@ void world_wait(struct sim *s, uint64_t ns);
 bool world_wait_for(struct sim *s, uint64_t ns, bool (*done)(struct sim *s), const char *what);
 
 extern const struct scenario traffic_scenarios[], life_scenarios[], fault_scenarios[],
-	hostile_scenarios[], speed_scenarios[], cc_scenarios[], self_scenarios[];
+	hostile_scenarios[], speed_scenarios[], cc_scenarios[], tolerance_scenarios[],
+	self_scenarios[], figure_scenarios[];
 void random_config(uint64_t seed, struct sim_config *cfg);
 void random_run(struct sim *s);
 
