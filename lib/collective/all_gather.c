@@ -13,7 +13,7 @@ static int direct(struct operation *o)
 		return -ENOMEM;
 	err = direct_receive_shares(o, m, o->out, o->out_count);
 	if (!err)
-		err = direct_send_same(o, o->in, o->in_count, &o->options);
+		err = direct_send_same(o, o->in, o->in_count, o->tolerance);
 	return err ? err : direct_await_shares(o, m, o->out_count, o->out, NULL);
 }
 

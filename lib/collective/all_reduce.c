@@ -8,8 +8,8 @@ static int direct(struct operation *o)
 	struct mroce_comm *c = o->comm;
 	struct share own = share_of(c, o->in_count, c->rank);
 	uint8_t *out = o->out + own.first * o->unit;
-	const struct mroce_coll_options *told = o->options.flags & MROCE_COLL_SAME ? NULL
-										   : &o->options;
+	const struct mroce_tolerance *told = o->options.flags & MROCE_COLL_SAME ? NULL
+										: o->tolerance;
 	struct message *m = comm_messages(c, 2 * (size_t)c->size);
 	int err;
 

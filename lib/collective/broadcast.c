@@ -16,7 +16,7 @@ static int direct(struct operation *o, uint32_t root)
 	int err;
 
 	if (c->rank == root)
-		return direct_send_same(o, o->out, o->out_count, &o->options);
+		return direct_send_same(o, o->out, o->out_count, o->tolerance);
 	m = comm_messages(c, 1);
 	if (!m)
 		return -ENOMEM;

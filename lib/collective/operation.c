@@ -170,6 +170,16 @@ static bool wants_ring(const struct request *r, const struct operation *o)
 	return o->options.algorithm == MROCE_COLL_RING;
 }
 
+/* What is missing of an all-reduce's result keeps what this rank had there: its own contribution. */
+static void state_tolerance(struct operation *o, const struct request *r)
+{
+	o->stated = (struct mroce_tolerance){ .max_missing = o->options.max_missing,
+					      .deadline_us = o->options.deadline_us,
+					      .fill = r->reduces ? MROCE_FILL_KEEP : MROCE_FILL_ZERO,
+					      .over = MROCE_OVER_WAIT };
+	o->tolerance = is_tolerant(&o->options) ? &o->stated : NULL;
+}
+
 int operation_begin(struct mroce_comm *c, const struct request *r, struct operation *o)
 {
 	int err = check(c, r);
@@ -184,6 +194,7 @@ int operation_begin(struct mroce_comm *c, const struct request *r, struct operat
 	if (r->options)
 		o->options = *r->options;
 	o->ring = wants_ring(r, o);
+	state_tolerance(o, r);
 	o->user_out = r->out;
 	o->user_count = r->out_count;
 	c->operations++;
@@ -212,11 +223,11 @@ int operation_end(struct operation *o, int err)
  * Chunks of tolerant messages are multiples of 8 bytes, so gaps begin and end between elements; if
  * they did not, the element would be missing.
  */
-static struct gap in_elements(const struct operation *o, const struct byte_gap *g)
+static struct gap in_elements(const struct operation *o, const struct mroce_range *g)
 {
-	size_t first = g->first / o->unit;
+	size_t first = g->offset / o->unit;
 
-	return (struct gap){ first, (g->first + g->count + o->unit - 1) / o->unit - first };
+	return (struct gap){ first, (g->offset + g->length + o->unit - 1) / o->unit - first };
 }
 
 int operation_gaps(struct operation *o, const struct message *m, struct gap **gaps)

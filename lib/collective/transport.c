@@ -80,15 +80,53 @@ struct message *comm_messages(struct mroce_comm *c, size_t n)
 	return c->messages;
 }
 
+/* Room for n more gaps. */
+static int gaps_room(struct mroce_comm *c, size_t n)
+{
+	size_t room = c->gaps_room ? c->gaps_room : 64;
+	struct mroce_range *more;
+
+	while (room < c->ngaps + n)
+		room *= 2;
+	if (room == c->gaps_room)
+		return 0;
+	more = realloc(c->gaps, room * sizeof(*more));
+	if (!more)
+		return comm_break(c, -ENOMEM, "no memory for %zu gaps", room);
+	c->gaps = more;
+	c->gaps_room = room;
+	return 0;
+}
+
+static int take_gaps(struct mroce_comm *c, struct message *m, const struct mroce_completion *done)
+{
+	int err = gaps_room(c, done->missing_ranges);
+	int n;
+
+	if (err)
+		return err;
+	n = mroce_missing(c->m, done, c->gaps + c->ngaps, (int)done->missing_ranges);
+	if (n < 0 || (uint32_t)n != done->missing_ranges)
+		return comm_break(c, n < 0 ? n : -EPROTO,
+				  "rank %u (%s): no list of what is missing: %s", m->rank,
+				  c->hosts[m->rank], mroce_last_error(c->m));
+	m->missing = done->missing;
+	m->first_gap = (uint32_t)c->ngaps;
+	m->ngaps = (uint32_t)n;
+	c->ngaps += (size_t)n;
+	return 0;
+}
+
 static int take_receive(struct mroce_comm *c, struct message *m, const struct mroce_completion *done)
 {
-	if (done->length != m->length)
+	if (done->length + done->missing != m->length)
 		return comm_break(
 			c, -EPROTO,
 			"rank %u (%s) sent %llu bytes where %zu were expected: do all ranks "
 			"call the same operations?",
-			m->rank, c->hosts[m->rank], (unsigned long long)done->length, m->length);
-	return 0;
+			m->rank, c->hosts[m->rank],
+			(unsigned long long)(done->length + done->missing), m->length);
+	return done->missing ? take_gaps(c, m, done) : 0;
 }
 
 static int take(struct mroce_comm *c, const struct mroce_completion *done)
@@ -221,6 +259,9 @@ int comm_receive(struct mroce_comm *c, uint32_t from, void *at, size_t length, s
 	};
 	if (!length)
 		return c->broken;
+	if (!mem)
+		return comm_break(c, -EFAULT, "%zu bytes to receive are in no registered memory",
+				  length);
 	c->account.bytes += length;
 	return post_receive(c, m, mem, (size_t)((uint8_t *)at - mem->addr), length);
 }
@@ -232,14 +273,14 @@ int comm_receive_signal(struct mroce_comm *c, uint32_t from, struct message *m)
 }
 
 static int post_send(struct mroce_comm *c, uint32_t to, const struct memory *mem, size_t offset,
-		     size_t length)
+		     size_t length, const struct mroce_tolerance *tolerance)
 {
 	uint64_t since = 0;
 	int err = c->broken;
 
 	while (!err) {
-		err = mroce_post_send(c->peers[to].conn, STREAM_DATA, mem ? mem->mr : NULL, offset,
-				      length, 0);
+		err = mroce_post_send_tolerant(c->peers[to].conn, STREAM_DATA, mem ? mem->mr : NULL,
+					       offset, length, tolerance, 0);
 		if (!err) {
 			c->sends_out++;
 			return 0;
@@ -250,17 +291,19 @@ static int post_send(struct mroce_comm *c, uint32_t to, const struct memory *mem
 }
 
 int comm_send(struct mroce_comm *c, uint32_t to, const void *at, size_t length,
-	      const struct mroce_coll_options *o)
+	      const struct mroce_tolerance *tolerance)
 {
 	const struct memory *mem = memory_find(c, at, length);
 
-	(void)o;
 	if (!length)
 		return c->broken;
-	return post_send(c, to, mem, (size_t)((const uint8_t *)at - mem->addr), length);
+	if (!mem)
+		return comm_break(c, -EFAULT, "%zu bytes to send are in no registered memory",
+				  length);
+	return post_send(c, to, mem, (size_t)((const uint8_t *)at - mem->addr), length, tolerance);
 }
 
 int comm_send_signal(struct mroce_comm *c, uint32_t to)
 {
-	return post_send(c, to, NULL, 0, 0);
+	return post_send(c, to, NULL, 0, 0, NULL);
 }
