@@ -3,6 +3,7 @@
  * coll_peer: one rank of a communicator; compares what every collective gives with the exact result.
  *
  *	coll_peer SOCKET RANK check HOST...		all of them, all types, sizes, algorithms, memories
+ *	coll_peer SOCKET RANK tolerant HOST...	what is missing is exactly what is said to be; says how much it was
  *	coll_peer SOCKET RANK loop HOST...		all-reduce again and again, until it fails: says why, status 3
  *	coll_peer SOCKET RANK disagree HOST...	rank 0 calls with another count: all have to see an error, status 3
  *	coll_peer SOCKET RANK late HOST...		as check of one size; the last rank starts late
@@ -315,6 +316,184 @@ static void check_all(void)
 	}
 }
 
+/* ---- with tolerance ---- */
+
+#define TOLERANT_PPM 50000
+#define TOLERANT_COUNT 400000 /* float32: hundreds of packets to each rank */
+#define GAPS_MOST 100000
+
+static uint64_t missing_bytes;
+static struct mroce_coll_gap gaps[GAPS_MOST];
+static uint32_t ngaps;
+
+/* Takes the account of the last operation; the list has to agree with it. */
+static void take_account(const char *what)
+{
+	struct mroce_coll_account account;
+	uint64_t listed = 0;
+
+	mroce_comm_account(comm, &account);
+	ngaps = mroce_comm_missing(comm, gaps, GAPS_MOST);
+	for (uint32_t i = 0; i < ngaps && i < GAPS_MOST; i++)
+		listed += gaps[i].count * sizeof(float);
+	if (ngaps > GAPS_MOST || listed != account.missing ||
+	    account.missing > account.bytes / 1000000.0 * TOLERANT_PPM) {
+		fprintf(stderr, "rank %u: %s: %llu of %llu bytes missing, %llu listed\n", rank,
+			what, (unsigned long long)account.missing,
+			(unsigned long long)account.bytes, (unsigned long long)listed);
+		exit(1);
+	}
+	missing_bytes += account.missing;
+	checked++;
+}
+
+/* For each element a bit for each rank whose contribution it lacks. */
+static uint32_t *lacks(size_t count)
+{
+	uint32_t *map = calloc(count, sizeof(*map));
+
+	if (!map)
+		die("calloc");
+	for (uint32_t i = 0; i < ngaps; i++)
+		for (uint64_t k = 0; k < gaps[i].count; k++)
+			map[gaps[i].first + k] |= 1u << gaps[i].rank;
+	return map;
+}
+
+static void must_be(const char *what, size_t i, float got, float want, float margin)
+{
+	if (got >= want - margin && got <= want + margin)
+		return;
+	fprintf(stderr, "rank %u: tolerant %s: element %zu is %g instead of %g\n", rank, what, i,
+		(double)got, (double)want);
+	exit(1);
+}
+
+static float made_of(enum mroce_coll_op op, size_t i, uint32_t lack)
+{
+	int sum = 0, n = 0, max = -1000;
+
+	for (uint32_t r = 0; r < size; r++) {
+		if (lack & 1u << r)
+			continue;
+		sum += value(r, i);
+		max = value(r, i) > max ? value(r, i) : max;
+		n++;
+	}
+	return op == MROCE_MAX ? (float)max : op == MROCE_SUM ? (float)sum : (float)sum / (float)n;
+}
+
+static void tolerant_scatter(enum mroce_coll_op op, const struct mroce_coll_options *o, float *in,
+			     float *out)
+{
+	size_t count = TOLERANT_COUNT / size;
+	uint32_t *lack;
+
+	for (size_t i = 0; i < count * size; i++)
+		in[i] = (float)value(rank, i);
+	if (mroce_reduce_scatter(comm, in, out, count, MROCE_FLOAT32, op, o))
+		die("tolerant reduce-scatter");
+	take_account("reduce-scatter");
+	lack = lacks(count);
+	for (size_t i = 0; i < count; i++)
+		must_be("reduce-scatter", i, out[i], made_of(op, rank * count + i, lack[i]), 0);
+	free(lack);
+}
+
+/* A mean of equals is the same whatever is missing. */
+static void tolerant_mean(const struct mroce_coll_options *o, float *in, float *out, float margin)
+{
+	for (size_t i = 0; i < TOLERANT_COUNT; i++)
+		in[i] = (float)value(0, i);
+	if (mroce_all_reduce(comm, in, out, TOLERANT_COUNT, MROCE_FLOAT32, MROCE_AVERAGE, o))
+		die("tolerant all-reduce");
+	if (!(o->flags & MROCE_COLL_HADAMARD))
+		take_account("all-reduce");
+	for (size_t i = 0; i < TOLERANT_COUNT; i++)
+		must_be("all-reduce", i, out[i], (float)value(0, i), margin);
+}
+
+static void tolerant_same(const struct mroce_coll_options *plain, float *in, float *out)
+{
+	struct mroce_coll_options o = *plain;
+	int32_t sum = 0, all[64];
+
+	o.flags |= MROCE_COLL_SAME;
+	for (size_t i = 0; i < TOLERANT_COUNT; i++)
+		in[i] = (float)value(rank, i);
+	if (mroce_all_reduce(comm, in, out, TOLERANT_COUNT, MROCE_FLOAT32, MROCE_SUM, &o))
+		die("all-reduce of the same");
+	take_account("all-reduce of the same");
+	for (size_t i = 0; i < TOLERANT_COUNT; i++)
+		sum = (int32_t)((uint32_t)sum * 31 + (uint32_t)(int32_t)out[i]);
+	if (mroce_all_gather(comm, &sum, all, 1, MROCE_INT32, NULL))
+		die("all-gather");
+	for (uint32_t r = 0; r < size; r++)
+		must_be("checksum", r, (float)(all[r] == sum), 1, 0);
+}
+
+/* What is missing reads as zero, the rest is right. */
+static void tolerant_moves(const struct mroce_coll_options *o, float *in, float *out)
+{
+	size_t count = TOLERANT_COUNT / size;
+	uint32_t *lack;
+
+	for (size_t i = 0; i < count * size; i++)
+		in[i] = (float)value(rank, i) + 100;
+	if (mroce_all_to_all(comm, in, out, count, MROCE_FLOAT32, o))
+		die("tolerant all-to-all");
+	take_account("all-to-all");
+	lack = lacks(count * size);
+	for (size_t i = 0; i < count * size; i++) {
+		uint32_t r = (uint32_t)(i / count);
+
+		must_be("all-to-all", i, out[i],
+			lack[i] ? 0 : (float)value(r, rank * count + i % count) + 100, 0);
+	}
+	free(lack);
+	if (mroce_all_gather(comm, in, out, count, MROCE_FLOAT32, o))
+		die("tolerant all-gather");
+	take_account("all-gather");
+	lack = lacks(count * size);
+	for (size_t i = 0; i < count * size; i++)
+		must_be("all-gather", i, out[i],
+			lack[i] ? 0 : (float)value((uint32_t)(i / count), i % count) + 100, 0);
+	free(lack);
+	memcpy(out, in, count * size * sizeof(*out));
+	if (mroce_broadcast(comm, out, TOLERANT_COUNT / size * size, MROCE_FLOAT32, 1, o))
+		die("tolerant broadcast");
+	take_account("broadcast");
+	lack = lacks(count * size);
+	for (size_t i = 0; i < count * size; i++)
+		must_be("broadcast", i, out[i], lack[i] ? 0 : (float)value(1, i) + 100, 0);
+	free(lack);
+}
+
+static void check_tolerant(void)
+{
+	struct mroce_coll_options o = { .max_missing = TOLERANT_PPM };
+	float *in = (float *)memory(SHARED, TOLERANT_COUNT * sizeof(float));
+	float *out = (float *)memory(SHARED, TOLERANT_COUNT * sizeof(float));
+	float *plain = (float *)memory(PLAIN, TOLERANT_COUNT * sizeof(float));
+
+	for (int round = 0; round < 3; round++) {
+		o.deadline_us = round ? 20000 : 0;
+		for (enum mroce_coll_op op = MROCE_SUM; op <= MROCE_MAX; op++)
+			tolerant_scatter(op, &o, in, out);
+		tolerant_mean(&o, in, out, 0);
+		tolerant_mean(&o, in, in, 0);
+		tolerant_mean(&o, plain, plain, 0);
+		o.flags = MROCE_COLL_HADAMARD;
+		tolerant_mean(&o, in, out, 1e-4f);
+		o.flags = 0;
+		tolerant_same(&o, in, out);
+		tolerant_moves(&o, in, plain);
+		/* Reliable ones beside them stay so. */
+		every_collective(&(struct test){ .count = 20011, .kind = SHARED });
+	}
+	printf("rank %u: missing %llu bytes\n", rank, (unsigned long long)missing_bytes);
+}
+
 /* ---- what has to fail ---- */
 
 static void refused(const char *what, int err)
@@ -410,6 +589,8 @@ int main(int argc, char **argv)
 		status = disagree();
 	else if (!strcmp(argv[3], "late"))
 		every_collective(&(struct test){ .count = 1000 });
+	else if (!strcmp(argv[3], "tolerant"))
+		check_tolerant();
 	else {
 		check_misuse();
 		check_all();
