@@ -112,6 +112,9 @@ SHARED    := $(if $(CLIENT_SRC),$(BUILD)/$(SOFILE))
 COLL_SHARED := $(BUILD)/$(COLL_SOFILE)
 PROGRAMS  := $(if $(wildcard daemon/main.c),$(BUILD)/mroced) $(if $(CLI_SRC),$(BUILD)/mroce)
 EXAMPLES  := $(patsubst %.c,$(BUILD)/%,$(EXAMPLE_SRC))
+# An example of several sources and one program.
+TRAIN_SRC := $(wildcard examples/training/*.c)
+TRAINING  := $(BUILD)/examples/training/training
 MAN       := $(patsubst docs/man/%.scd,$(BUILD)/man/%,$(MAN_SRC))
 UNIT      := $(patsubst %.c,$(BUILD)/%,$(UNIT_SRC))
 SIM       := $(if $(SIM_SRC),$(BUILD)/tests/sim/sim)
@@ -133,7 +136,7 @@ UNIT_HIGH := $(filter-out $(UNIT_LOW),$(UNIT))
 .SECONDARY:
 
 all: $(BPF_OBJ) $(SKELS) $(CORE) $(COMMON) $(if $(CLIENT_SRC),$(CLIENT)) $(COLL) $(SHARED) $(COLL_SHARED) $(PROGRAMS) \
-	$(EXAMPLES) $(MAN)
+	$(EXAMPLES) $(TRAINING) $(MAN)
 
 help:
 	@echo 'all        build everything into build/ (V=1 shows the commands)'
@@ -274,6 +277,9 @@ $(BUILD)/mroce: $(call objects,cli/main.c) $(CLI) $(DAEMON) $(COLL) $(CLIENT) $(
 	$(LINK) $(LIBS)
 $(EXAMPLES): %: %.o $(CLIENT)
 	$(LINK) $(LIBS)
+$(TRAINING): $(call objects,$(TRAIN_SRC)) $(COLL) $(CLIENT)
+	$(LINK) $(LIBS)
+$(BUILD)/examples/training/network.o: OPT += -O3
 $(UNIT_LOW): %: %.o $(call objects,$(UNIT_HELP)) $(CORE) $(COMMON)
 	$(LINK) $(TEST_LIBS)
 $(UNIT_HIGH): %: %.o $(call objects,$(UNIT_HELP)) $(CLI) $(DAEMON) $(COLL) $(CLIENT) $(CORE) $(COMMON)
