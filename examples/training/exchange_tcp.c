@@ -19,7 +19,7 @@
 #define PORT 7300
 #define TRIES 500
 #define TRY_NS 20000000
-#define SILENT_MS 30000
+#define SILENT_MS 300000
 
 struct exchange {
 	uint32_t size, rank;

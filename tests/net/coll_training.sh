@@ -35,11 +35,12 @@ learns() {	# mode loss: the loss of the last step is below that of the first
 }
 
 same_weights() {
-	grep -q ' drift 0.000e+00 ' "$out/r/reliable-b5-1.txt"
+	# A mean of equals may be a rounding off.
+	awk '/drift/ { print; exit !($5 < 1e-6) }' "$out/r/reliable-1-1.txt"
 }
 
 check "the short form" scripts/training --quick --rate none --out "$out/r"
-for loss in 0 b5; do
+for loss in 0 1; do
 	for mode in reliable tol5 tcp; do
 		check "$mode learns, loss $loss" learns $mode $loss
 	done
