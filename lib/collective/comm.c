@@ -263,7 +263,10 @@ static int meet(struct meeting *t)
 	}
 	if (!err)
 		err = await_hellos_below(t);
-	return err ? err : await_sent(t);
+	if (!err)
+		err = await_sent(t);
+	/* Everybody is connected with everybody. */
+	return err ? err : mroce_barrier(c);
 }
 
 /* ---- opening ---- */

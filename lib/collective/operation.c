@@ -78,7 +78,7 @@ static uint64_t seed_of(const struct operation *o)
 static void transform_part(struct operation *o, uint8_t *to, const uint8_t *from)
 {
 	size_t whole = o->shape.rows * o->shape.columns;
-	float *x = o->scratch ? o->scratch : (float *)to;
+	float *x = o->scratch ? o->scratch : (float *)(void *)to;
 
 	reduce_widen(o->type, x, from, o->user_count);
 	memset(x + o->user_count, 0, (whole - o->user_count) * sizeof(*x));
@@ -89,7 +89,7 @@ static void transform_part(struct operation *o, uint8_t *to, const uint8_t *from
 
 static void transform_back(struct operation *o)
 {
-	float *x = o->scratch ? o->scratch : (float *)o->out;
+	float *x = o->scratch ? o->scratch : (float *)(void *)o->out;
 
 	if (o->scratch)
 		reduce_widen(o->type, x, o->out, o->out_count);
