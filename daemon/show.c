@@ -67,7 +67,7 @@ static json_t *show_conn(const struct daemon *d, struct conn *conn)
 	json_t *o;
 
 	engine_conn_stats(conn, d->now, &st);
-	o = json_pack("{s:o,s:o,s:I,s:s,s:i,s:i,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}",
+	o = json_pack("{s:o,s:o,s:I,s:s,s:i,s:i,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}",
 			 "id", hex(st.id), "peer", address(engine_conn_peer(conn)), "service",
 			 (json_int_t)st.service, "state", state_name(s, &st), "owner_pid",
 			 s ? s->client->pid : 0, "owner_uid", s ? (int)s->client->uid : 0, "paths",
@@ -77,7 +77,8 @@ static json_t *show_conn(const struct daemon *d, struct conn *conn)
 			 (json_int_t)st.repairs, "spurious_repairs", (json_int_t)st.spurious,
 			 "duplicate_chunks", (json_int_t)st.dup_letters, "queued_requests",
 			 (json_int_t)st.queued_requests, "last_heard_us",
-			 (json_int_t)(st.last_heard_ns / NS_PER_US));
+			 (json_int_t)(st.last_heard_ns / NS_PER_US), "memory_bytes",
+			 (json_int_t)st.memory, "chunk", (json_int_t)st.chunk);
 	add_tolerance(o, &st.tolerance);
 	return o;
 }
@@ -119,6 +120,7 @@ static json_t *show_path(uint32_t conn_id, uint32_t path, const struct path_stat
 		{ "nacks", st->nacks },
 		{ "ce_bytes", st->ce_bytes },
 		{ "deaths", st->deaths },
+		{ "mtu", st->mtu },
 		{ "moves", st->moves },
 		{ "rx_packets", st->rx_packets },
 		{ "rx_late", st->rx_late },

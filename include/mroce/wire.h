@@ -202,12 +202,6 @@ enum mroce_close_code {
 	MROCE_CLOSE_PROTOCOL = 3, /* the peer broke the protocol */
 };
 
-struct mroce_port_status {
-	__u8 port; /* index in the sender's HELLO/ACCEPT */
-	__u8 up;   /* 0 or 1 */
-	__be16 reserved;
-} __attribute__((packed, aligned(4)));
-
 #define MROCE_COOKIE_LEN 16
 #define MROCE_MAC_LEN 32
 
@@ -215,8 +209,16 @@ struct mroce_port_status {
 struct mroce_wire_port {
 	__u8 addr[16];
 	__be16 mtu;	  /* of the interface, bytes of IP packet */
-	__be16 reserved;
+	__be16 serial;	  /* grows with each change of the port; older news are ignored */
 	__be32 speed;	  /* Mbit/s, 0 = unknown */
+} __attribute__((packed, aligned(4)));
+
+/* A port of the sender has changed, or nothing has and the peer is to look. */
+struct mroce_port_status {
+	__u8 port; /* index in the sender's HELLO or ACCEPT */
+	__u8 up;   /* 0 or 1 */
+	__be16 reserved;
+	struct mroce_wire_port now;
 } __attribute__((packed, aligned(4)));
 
 /*
@@ -272,6 +274,7 @@ _Static_assert(sizeof(struct mroce_read_req) == 40, "wire layout");
 _Static_assert(sizeof(struct mroce_credit) == 8, "wire layout");
 _Static_assert(sizeof(struct mroce_error) == 16, "wire layout");
 _Static_assert(sizeof(struct mroce_wire_port) == 24, "wire layout");
+_Static_assert(sizeof(struct mroce_port_status) == 28, "wire layout");
 _Static_assert(sizeof(struct mroce_hello) == MROCE_HELLO_SHORT + 24 * MROCE_MAX_PORTS, "wire layout");
 _Static_assert(__builtin_offsetof(struct mroce_hello, port) == MROCE_HELLO_SHORT, "wire layout");
 

@@ -199,7 +199,8 @@ enum path_reason {
 	PATH_NO_ANSWER,
 	PATH_PORT_DOWN,
 	PATH_PEER_PORT_DOWN,
-	PATH_MTU,
+	PATH_PEER_MOVED,
+	PATH_NO_ROUTE,
 	PATH_LOSS,
 	PATH_DELAY,
 	PATH_CE,
@@ -218,6 +219,7 @@ struct path_stats {
 	uint32_t next, una, in_flight, cwnd;
 	uint64_t srtt_ns, rttvar_ns, min_rtt_ns;
 	uint64_t tx_packets, tx_bytes, repairs, spurious, rtos, ptos, acks, nacks, ce_bytes, deaths;
+	uint32_t payload, mtu; /* that pass: of UDP, of IP */
 	/* what we receive from the peer's path of the same number */
 	uint32_t rx_packets, rx_late, rx_duplicate, rx_gaps, rx_ahead, rx_missed, reorder_tolerance;
 };
@@ -238,6 +240,8 @@ struct conn_stats {
 	uint32_t queued_requests; /* posted and not completed */
 	uint64_t last_heard_ns;	  /* age */
 	struct tolerance_stats tolerance;
+	uint32_t chunk;	 /* of new messages */
+	uint32_t memory; /* bytes that it holds now, its share of the maps included */
 };
 
 struct stream_stats {

@@ -28,7 +28,7 @@ struct letter *letter_new(struct conn *c, uint8_t type)
 	l->chunk = 0;
 	l->type = type;
 	l->losses = 0;
-	l->lost_on = 0;
+	l->lost_on = l->sent_on = 0;
 	l->code = 0;
 	l->number = 0;
 	l->id = 0;
@@ -105,6 +105,8 @@ void letter_lost(struct conn *c, struct letter *l, uint8_t path, bool path_is_de
 	if (!path_is_dead || !l->losses)
 		l->losses += l->losses < UINT8_MAX;
 	l->lost_on = path;
+	if (!path_is_dead && l->type == MROCE_DATA)
+		mtu_lost(&c->paths[path], letter_len(l));
 	STAILQ_INSERT_TAIL(&c->repairs, l, link);
 	conn_ready(c);
 }
@@ -113,6 +115,8 @@ void letter_acked(struct conn *c, struct letter *l)
 {
 	struct letter was = *l;
 
+	if (c->paths[l->sent_on].big_lost && MROCE_HDR_LEN + letter_len(l) > MTU_SAFE)
+		c->paths[l->sent_on].big_lost = 0;
 	letter_free(c->e, l);
 	c->last_placed = c->e->now;
 	switch (was.type) {
@@ -159,6 +163,11 @@ static uint32_t chunk_len(const struct txmsg *m, uint32_t chunk)
 static uint32_t data_len(const struct txmsg *m)
 {
 	return (uint32_t)sizeof(struct mroce_data) + (m->tol ? tolerance_ext_len(m->tol) : 0);
+}
+
+uint32_t letter_head(const struct letter *l)
+{
+	return data_len(l->msg);
 }
 
 uint32_t letter_len(const struct letter *l)
@@ -256,9 +265,18 @@ static void build_forgive(const struct letter *l, void *body)
 	memcpy(body, &w, sizeof(w));
 }
 
-int letter_build(struct letter *l, void *body)
+/* As the port is now: a letter that was lost must not bring old news. */
+static void build_port_status(const struct conn *c, const struct letter *l, void *body)
 {
-	struct mroce_port_status status = { .port = (uint8_t)l->number, .up = l->code };
+	const struct port *port = c->e->ports[l->number];
+	struct mroce_port_status w = { .port = port->index, .up = port->up };
+
+	handshake_port(port, &w.now);
+	memcpy(body, &w, sizeof(w));
+}
+
+int letter_build(const struct conn *c, struct letter *l, void *body)
+{
 	struct mroce_close end = { .code = htonl(l->code) };
 
 	switch (l->type) {
@@ -268,7 +286,7 @@ int letter_build(struct letter *l, void *body)
 	case MROCE_ERROR: build_error(l, body); break;
 	case MROCE_FORGIVE: build_forgive(l, body); break;
 	case MROCE_CLOSE: memcpy(body, &end, sizeof(end)); break;
-	case MROCE_PORT_STATUS: memcpy(body, &status, sizeof(status)); break;
+	case MROCE_PORT_STATUS: build_port_status(c, l, body); break;
 	}
 	return 0;
 }

@@ -577,17 +577,74 @@ static enum placing place(const struct arrival *a, struct rxmsg *m, const struct
 	return PLACED;
 }
 
+/*
+ * The sender has cut the message anew, since larger packets do not pass any more. What lies without a hole at the
+ * beginning counts on; the rest comes again. PLACED, or why not.
+ */
+static enum placing recut(struct rxmsg *m, uint32_t size)
+{
+	struct stream *s = m->stream;
+	struct conn *c = s->conn;
+	uint64_t n = (m->msg_len + size - 1) / size, kept, again;
+	uint32_t base = m->chunks.base * (m->chunk_size / size);
+	uint64_t *words = m->chunks.words;
+
+	if (n > UINT32_MAX)
+		return broken(c, MROCE_DROP_BODY, "a message cut into too many chunks");
+	if (chunkset_needs_words((uint32_t)n) && !words)
+		words = pool_get_dirty(&c->e->words_pool);
+	if (chunkset_needs_words((uint32_t)n) && !words)
+		return no_memory(c);
+	kept = min_u64((uint64_t)base * size, m->msg_len);
+	again = m->got - kept;
+	m->got = kept;
+	s->rx_bytes -= again;
+	c->rx_bytes -= again;
+	m->chunk_size = size;
+	chunkset_init(&m->chunks, (uint32_t)n, words);
+	m->chunks.base = base;
+	return PLACED;
+}
+
+/* From before the message was cut anew: its sender has forgotten it, what it carried comes again. */
+static bool of_old_cut(const struct rxmsg *m, const struct data *d)
+{
+	return m->chunk_size && d->chunk_size > m->chunk_size && d->chunk_size % m->chunk_size == 0;
+}
+
+/* PLACED: the chunk fits the message as it is cut now. */
+static enum placing same_cut(const struct arrival *a, struct rxmsg *m, const struct data *d)
+{
+	uint32_t is = m->chunk_size, comes = d->chunk_size;
+
+	if (is == comes)
+		return PLACED;
+	if (comes > is || is % comes)
+		return broken(a->c, MROCE_DROP_BODY, "a chunk that does not fit its message");
+	if (!m->pending)
+		return recut(m, comes);
+	/* Writes under way would be counted twice; afterwards the message may be complete and gone. */
+	rxmsg_deferred_flush(a->c->e);
+	return MISSED;
+}
+
 static enum placing read_response(const struct arrival *a, struct stream *s, const struct data *d)
 {
 	struct rxmsg *m = rxmsg_find(s, d->msg, true);
+	enum placing how;
 
 	if (!m)
 		return duplicate(a, NULL);
-	if (d->msg_len != m->msg_len || (m->chunk_size && m->chunk_size != d->chunk_size))
+	if (d->msg_len != m->msg_len)
 		return broken(a->c, MROCE_DROP_BODY,
 			      "a read response that does not fit its request");
 	if (!m->chunk_size && !expect_chunks(m, d->msg_len, d->chunk_size))
 		return no_memory(a->c);
+	if (of_old_cut(m, d))
+		return duplicate(a, NULL);
+	how = same_cut(a, m, d);
+	if (how != PLACED)
+		return how;
 	m->ack_wanted |= a->p->flags & MROCE_FLAG_ACK_REQ;
 	return place(a, m, d);
 }
@@ -595,6 +652,7 @@ static enum placing read_response(const struct arrival *a, struct stream *s, con
 enum placing rxmsg_data(const struct arrival *a)
 {
 	struct conn *c = a->c;
+	enum placing how;
 	struct stream *s;
 	struct rxmsg *m;
 	struct data d;
@@ -620,8 +678,7 @@ enum placing rxmsg_data(const struct arrival *a)
 	}
 	m = rxmsg_find(s, d.msg, false);
 	if (!m) {
-		enum placing how = open_msg(s, &d, &m);
-
+		how = open_msg(s, &d, &m);
 		if (how != PLACED)
 			return how;
 		conn_watch(c);
@@ -632,9 +689,13 @@ enum placing rxmsg_data(const struct arrival *a)
 		return m->told ? PLACED : WITHHELD;
 	if (m->state == RX_COMPLETE)
 		return after_the_end(a, m, &d);
-	if (m->op != d.op || m->msg_len != d.msg_len || m->chunk_size != d.chunk_size ||
-	    !m->tol == d.tolerant || (m->tol && m->tol->base != base_of(&d)))
+	if (m->op != d.op || m->msg_len != d.msg_len || !m->tol == d.tolerant || (m->tol && m->tol->base != base_of(&d)))
 		return broken(c, MROCE_DROP_BODY, "a chunk that does not fit its message");
+	if (of_old_cut(m, &d))
+		return duplicate(a, NULL);
+	how = same_cut(a, m, &d);
+	if (how != PLACED)
+		return how;
 	m->ack_wanted |= a->p->flags & MROCE_FLAG_ACK_REQ;
 	return place(a, m, &d);
 }
@@ -655,7 +716,8 @@ static bool readable(struct rxmsg *m)
 static bool prepare_response(struct rxmsg *m)
 {
 	struct engine *e = m->stream->conn->e;
-	uint64_t nchunks = m->msg_len / m->stream->conn->chunk + 1;
+	/* By its turn chunks may be smaller. */
+	uint64_t nchunks = m->msg_len / min_u64(m->stream->conn->chunk, mtu_chunk(MTU_SAFE)) + 1;
 
 	if (e->txmsg_pool.nfree < reserved(e) && m->msg != m->stream->rx_next)
 		return false;

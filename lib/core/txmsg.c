@@ -37,6 +37,16 @@ static int track_chunks(struct engine *e, struct txmsg *m)
 	return 0;
 }
 
+static bool take_words(struct txmsg *m)
+{
+	if (m->nchunks > MROCE_CHUNK_SPAN && !m->done.words)
+		m->done.words = get_words(m->stream->conn->e);
+	if (m->nchunks > MROCE_CHUNK_SPAN && !m->done.words)
+		return false;
+	chunkset_init(&m->done, m->nchunks, m->done.words);
+	return true;
+}
+
 static void append(struct stream *s, struct txmsg *m)
 {
 	TAILQ_INSERT_TAIL(&s->tx, m, link);
@@ -57,7 +67,7 @@ static struct region *local_region(struct stream *s, const struct work_request *
 }
 
 /* Chunks smaller than that are not worth their headers. */
-#define CHUNK_LEAST 64
+#define CHUNK_LEAST 48
 
 /* The tolerance that is to be said; NULL: the message is fully reliable. */
 static const struct mroce_tolerance *stated(const struct conn *c, const struct work_request *wr)
@@ -69,11 +79,13 @@ static const struct mroce_tolerance *stated(const struct conn *c, const struct w
 	return tolerance_matters(t) ? t : NULL;
 }
 
-static uint32_t chunk_beside(const struct conn *c, const struct mroce_tolerance *t)
+/* Of a new message: beside what it has to state; a multiple of 24, as mtu_chunk() has it. */
+static uint32_t chunk_of(const struct conn *c, const struct mroce_tolerance *t)
 {
 	uint32_t ext = t ? tolerance_ext_len(t) : 0;
+	uint32_t chunk = c->chunk > ext + CHUNK_LEAST ? c->chunk - ext : CHUNK_LEAST;
 
-	return !t ? c->chunk : c->chunk > ext ? (c->chunk - ext) & ~7u : 0;
+	return t ? chunk - chunk % 24 : c->chunk;
 }
 
 int txmsg_post(struct stream *s, const struct work_request *wr)
@@ -81,11 +93,12 @@ int txmsg_post(struct stream *s, const struct work_request *wr)
 	struct conn *c = s->conn;
 	struct engine *e = c->e;
 	const struct mroce_tolerance *tol = stated(c, wr);
-	uint32_t chunk = chunk_beside(c, tol);
+	uint32_t chunk = chunk_of(c, tol);
 	uint64_t nchunks = chunks_of(wr->len, chunk);
 	struct txmsg *m;
 
-	if (tol && (!tolerance_fits(tol, wr->len) || chunk < CHUNK_LEAST))
+	if (tol && (!tolerance_fits(tol, wr->len) ||
+		    c->chunk_max < tolerance_ext_len(tol) + CHUNK_LEAST))
 		return -EINVAL;
 	if (nchunks > UINT32_MAX)
 		return -EINVAL;
@@ -147,8 +160,7 @@ void txmsg_respond(struct stream *s, struct rxmsg *req)
 	if (m->region && m->region->p.ops && m->region->p.ops->fresh)
 		m->region->p.ops->fresh(m->region->p.priv);
 	m->progress_at = s->conn->e->now;
-	if (m->nchunks > MROCE_CHUNK_SPAN)
-		m->done.count = m->nchunks;
+	take_words(m); /* put aside already */
 	TAILQ_INSERT_TAIL(&s->responses, m, link);
 	if (!s->resp_unsent)
 		s->resp_unsent = m;
@@ -193,7 +205,7 @@ struct txmsg *txmsg_next_unsent(const struct txmsg *m)
 {
 	struct txmsg *next = TAILQ_NEXT(m, link);
 
-	while (next && next->finished)
+	while (next && (next->finished || next->next_chunk >= next->nchunks))
 		next = TAILQ_NEXT(next, link);
 	return next;
 }
@@ -207,6 +219,52 @@ static void skip_unsent(struct txmsg *m)
 		s->tx_unsent = txmsg_next_unsent(m);
 	if (s->resp_unsent == m)
 		s->resp_unsent = txmsg_next_unsent(m);
+}
+
+/* ---- cutting ---- */
+
+bool txmsg_cut(struct txmsg *m)
+{
+	if (m->opcode == MROCE_WR_READ)
+		return true;
+	m->chunk_size = chunk_of(m->stream->conn, m->tol);
+	m->nchunks = (uint32_t)chunks_of(m->len, m->chunk_size);
+	return take_words(m);
+}
+
+/* Is `m` before `other` in their list? */
+static bool is_before(const struct txmsg *m, const struct txmsg *other)
+{
+	while (m && m != other)
+		m = TAILQ_NEXT(m, link);
+	return m;
+}
+
+static void unsent_again(struct txmsg *m)
+{
+	struct stream *s = m->stream;
+	struct txmsg **first = m->response ? &s->resp_unsent : &s->tx_unsent;
+
+	if (!*first || is_before(m, *first))
+		*first = m;
+	stream_wake(s);
+}
+
+bool txmsg_recut(struct txmsg *m, uint32_t pieces)
+{
+	uint32_t size = m->chunk_size / pieces, base = m->done.words ? m->done.base * pieces : 0;
+	uint64_t n = chunks_of(m->len, size);
+
+	if (n > UINT32_MAX || (n > MROCE_CHUNK_SPAN && !m->done.words &&
+			       !pool_reserve(&m->stream->conn->e->words_pool, 1)))
+		return false;
+	forget_letters(m);
+	m->chunk_size = size;
+	m->nchunks = (uint32_t)n;
+	take_words(m);
+	m->done.base = m->next_chunk = m->acked = base;
+	unsent_again(m);
+	return true;
 }
 
 /* ---- the end of a message ---- */

@@ -98,7 +98,8 @@ static bool ended_with_account(const struct lane *l, const struct msg *m, uint8_
 /* Both sides tell the same of a message. */
 static void check_agreement(struct lane *l, const struct msg *m, uint32_t seq)
 {
-	if (!m->tx_done || !m->rx_done || m->fault || l->any_status)
+	if (!m->tx_done || !m->rx_done || m->fault || l->any_status ||
+	    ended_status(l->pair, m->tx_status))
 		return;
 	CHECK(l->s, m->tx_status == m->rx_status && m->tx_missing == m->rx_missing,
 	      "lane %u message %u: its sender was told %s, %llu bytes missing, its receiver %s, %llu",

@@ -22,7 +22,8 @@ struct options {
 
 static const struct scenario *const tables[] = { traffic_scenarios, life_scenarios,
 						 fault_scenarios,   hostile_scenarios,
-						 speed_scenarios,   cc_scenarios,
+						 speed_scenarios,   scale_scenarios,
+						 cc_scenarios,	    plane_scenarios,
 						 tolerance_scenarios, self_scenarios,
 						 figure_scenarios };
 

@@ -148,7 +148,7 @@ static void accident(struct sim *s, void *a, uint64_t left)
 
 	if (s->now > 30 * SEC)
 		return;
-	switch (rng_below(r, 5)) {
+	switch (rng_below(r, 8)) {
 	case 0:
 		host_link(h, port, false);
 		sim_after(s, time, link_back, h, port);
@@ -166,6 +166,12 @@ static void accident(struct sim *s, void *a, uint64_t left)
 		s->spine_down[port][spine] = true;
 		sim_after(s, time, spine_back, NULL, (uint64_t)port << 8 | spine);
 		break;
+	case 5: host_mtu(h, port, (uint16_t)rng_between(r, 1280, s->cfg.mtu)); break;
+	case 6: /* not both: who has no other plane could not be found any more */
+		if (world_all_up(s))
+			host_move(s->hosts[0], port % s->hosts[0]->nports);
+		break;
+	case 7: net_plane_mtu(s, port, (uint32_t)rng_between(r, 1280, s->cfg.mtu)); break;
 	}
 	if (left)
 		sim_after(s, rng_below(r, 50 * MS), accident, a, left - 1);

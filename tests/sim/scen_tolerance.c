@@ -113,10 +113,12 @@ static void account(struct sim *s)
 			sim_fail(s, "world %u: %s", i, child->failure);
 		world_child_end(s, child);
 	}
-	sim_note(s, "%u worlds: %llu tolerant messages complete, %llu forgiven, %llu over their bound, "
-		    "%llu bytes missing",
-		 n, (unsigned long long)sum.complete, (unsigned long long)sum.forgiven,
-		 (unsigned long long)sum.over, (unsigned long long)sum.missing);
+	sim_note(
+		s,
+		"%u worlds: %llu tolerant messages complete, %llu forgiven, %llu over their bound, "
+		"%llu bytes missing",
+		n, (unsigned long long)sum.complete, (unsigned long long)sum.forgiven,
+		(unsigned long long)sum.over, (unsigned long long)sum.missing);
 	CHECK(s, n < 20 || (sum.complete && sum.forgiven && sum.over),
 	      "the worlds did not show every way to end");
 }
@@ -245,7 +247,9 @@ static void tell_lie(struct sim *s, struct frame *p)
 		break;
 	case LIE_RELIABLE: become_forgive(s, p, 1, MROCE_OK); break;
 	case LIE_TOO_MUCH: become_forgive(s, p, len / 2 + 2, MROCE_OK); break;
-	case LIE_ABSURD: become_forgive(s, p, len + 1 + (rng_next(&s->net_rng) >> 1), MROCE_E_LOSS); break;
+	case LIE_ABSURD:
+		become_forgive(s, p, len + 1 + (rng_next(&s->net_rng) >> 1), MROCE_E_LOSS);
+		break;
 	case LIE_NOTHING: become_forgive(s, p, 0, MROCE_OK); break;
 	case LIE_LOSS: become_forgive(s, p, len, MROCE_E_LOSS); break;
 	case LIE_STATUS: become_forgive(s, p, 1, MROCE_E_REMOTE_ACCESS); break;
@@ -262,9 +266,7 @@ static void tell_lie(struct sim *s, struct frame *p)
 		d->ext |= MROCE_EXT_TOLERANCE;
 		s->tap_state[1]++;
 		break;
-	case LIE_AGAIN:
-		f->missing = htobe64(rng_next(&s->net_rng));
-		break;
+	case LIE_AGAIN: f->missing = htobe64(rng_next(&s->net_rng)); break;
 	case LIE_ANY: garble(s, p, MROCE_HDR_LEN, sizeof(*f)); break;
 	case LIE_EXT_ANY:
 		garble(s, p, MROCE_HDR_LEN + sizeof(*d), sizeof(struct mroce_data_tolerance));
@@ -281,7 +283,8 @@ static void again(struct sim *s, struct frame *p)
 	if (frame_type(p) == MROCE_FORGIVE && !s->tap_state[6]) {
 		memcpy(kept, p->data + MROCE_HDR_LEN, sizeof(kept));
 		s->tap_state[6] = s->now;
-	} else if (frame_type(p) == MROCE_CREDIT && s->tap_state[6] && s->now > s->tap_state[6] + MS) {
+	} else if (frame_type(p) == MROCE_CREDIT && s->tap_state[6] &&
+		   s->now > s->tap_state[6] + MS) {
 		p->data[1] = MROCE_FORGIVE;
 		p->len = MROCE_HDR_LEN + sizeof(kept);
 		memcpy(p->data + MROCE_HDR_LEN, kept, sizeof(kept));
@@ -303,10 +306,10 @@ static bool liar(struct sim *s, struct frame *p)
 	}
 	if (lie == LIE_AGAIN)
 		again(s, p);
-	else if (lie == LIE_ANY ? frame_type(p) == MROCE_FORGIVE :
-		 lie == LIE_EXT_ANY ? stated(p) && now
-				    : frame_type(p) == MROCE_DATA && now &&
-					      (s->tap_state[5] || lie == LIE_EXT))
+	else if (lie == LIE_ANY	      ? frame_type(p) == MROCE_FORGIVE
+		 : lie == LIE_EXT_ANY ? stated(p) && now
+				      : frame_type(p) == MROCE_DATA && now &&
+						(s->tap_state[5] || lie == LIE_EXT))
 		tell_lie(s, p);
 	frame_seal(p);
 	return true;
@@ -336,8 +339,9 @@ static void one_lie(struct sim *s, uint64_t lie)
 	}
 	CHECK(c, c->tap_state[1], "it was never told");
 	if (must_break(lie) && !c->failed)
-		CHECK(c, c->pairs[0]->end[0].state == END_ENDED &&
-				 c->pairs[0]->end[0].code == MROCE_E_PROTOCOL,
+		CHECK(c,
+		      c->pairs[0]->end[0].state == END_ENDED &&
+			      c->pairs[0]->end[0].code == MROCE_E_PROTOCOL,
 		      "the connection lives on");
 	if (lie == LIE_AGAIN && !c->failed)
 		CHECK(c, c->pairs[0]->end[0].state == END_UP, "the connection ended");
@@ -356,7 +360,7 @@ static void lies(struct sim *s)
 
 /* ---- what it is worth ---- */
 
-#define STEPS 10
+#define STEPS 4
 #define PAUSE (40 * MS) /* longer than any step takes */
 
 static int by_value(const void *a, const void *b)
@@ -442,7 +446,7 @@ static void one_worth(struct sim *s, uint64_t seed, uint32_t at, struct worth *w
 	w->missing[0] += exchange(s, seed, NULL, w->us[0] + at);
 	w->missing[1] += exchange(s, seed, &tol, w->us[1] + at);
 	memcpy(median, w->us[0] + at, sizeof(median));
-	tol.deadline_us = getenv("EAGER") ? 1 : (uint32_t)percentile(median, STEPS, 0.5);
+	tol.deadline_us = (uint32_t)percentile(median, STEPS, 0.5);
 	w->missing[2] += exchange(s, seed, &tol, w->us[2] + at);
 }
 
@@ -455,11 +459,11 @@ static void note_worth(struct sim *s, struct worth *w, uint32_t total)
 		double p50 = percentile(w->us[k], total, 0.5);
 
 		p99[k] = percentile(w->us[k], total, 0.99);
-		sim_note(s, "%s p50 %.0f p99 %.0f us (%.2f), %.3f %% missing", names[k], p50, p99[k],
-			 p99[k] / p99[0], 100.0 * (double)w->missing[k] / bytes);
+		sim_note(s, "%s p50 %.0f p99 %.0f us (%.2f), %.3f %% missing", names[k], p50,
+			 p99[k], p99[k] / p99[0], 100.0 * (double)w->missing[k] / bytes);
 		CHECK(s, (double)w->missing[k] <= bytes / 100, "more is missing than may");
-		CHECK(s, p99[k] <= 1.05 * p99[0], "%s: %.2f of the reliable 99th percentile",
-		      names[k], p99[k] / p99[0]);
+		CHECK(s, total < 100 || p99[k] <= p99[0],
+		      "%s: %.2f of the reliable 99th percentile", names[k], p99[k] / p99[0]);
 	}
 }
 
@@ -482,7 +486,10 @@ static void worth(struct sim *s)
 }
 
 /* 1 % in bursts of eight. */
-#define BURSTY { .burst_start = 1263, .burst_end = 125000, .burst_loss = 1000000 }
+#define BURSTY                                                                  \
+	{                                                                       \
+		.burst_start = 1263, .burst_end = 125000, .burst_loss = 1000000 \
+	}
 #define EXCHANGE(size) .hosts = 8, .max = (size), .imp = BURSTY, .mtu = 1500
 
 const struct scenario tolerance_scenarios[] = {
@@ -498,8 +505,9 @@ const struct scenario tolerance_scenarios[] = {
 	  "peers that forgive what they must not",
 	  { .kinds = SENDS | WRITES, .min = 20000, .max = 40000, .count = 200, .imp.loss = 5 * PERCENT },
 	  lies },
-	{ "tolerance_exchange", "what it is worth: 8 hosts, 1 % lost in bursts", { EXCHANGE(MIB) }, worth },
-	{ "tolerance_x256", "x", { EXCHANGE(256*KIB), }, worth },
-	{ "tolerance_x0", "x", { .hosts = 8, .max = MIB, .mtu = 3498 }, worth },
+	{ "tolerance_exchange",
+	  "what it is worth: 8 hosts, 256 KiB to each other, 1 % lost in bursts",
+	  { EXCHANGE(256 * KIB) },
+	  worth },
 	{ NULL, NULL, { 0 }, NULL },
 };

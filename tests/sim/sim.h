@@ -35,7 +35,7 @@
 
 #define MAX_HOSTS 64
 #define MAX_SPINES 8
-#define MAX_PAIRS 256
+#define MAX_PAIRS 1280
 #define MAX_RINGS 5 /* four receive queues and the UDP socket */
 #define SOCKET_RING 4
 #define GUARD 64
@@ -170,6 +170,7 @@ struct link {
 	uint64_t queue_bytes, ce_bytes; /* 0: no limit, no marking */
 	uint64_t busy_until, burst_at;
 	bool down, in_burst;
+	uint32_t mtu; /* larger IP packets vanish; 0: none do */
 	struct impair imp;
 	uint64_t packets, dropped, overflowed, marked;
 };
@@ -207,6 +208,8 @@ uint32_t net_spine(const struct sim *s, const struct frame *p);
 void net_impair(struct sim *s, int plane, const struct impair *imp);
 bool net_owns_frame(event_fn fn);
 bool host_owns_frame(event_fn fn);
+/* The switches of the plane take no larger IP packets from now on, and say nothing of it. */
+void net_plane_mtu(struct sim *s, uint32_t plane, uint32_t mtu);
 void net_plane_down(struct sim *s, uint32_t plane, bool down);
 
 /* ---- memory ---- */
@@ -387,6 +390,7 @@ struct sim_port {
 	struct frame *tx; /* between tx_begin and tx_end */
 	uint32_t tx_queued;
 	bool adopted_only;
+	uint8_t generation; /* of its address */
 	uint64_t tx_packets, tx_refused;
 };
 
@@ -398,6 +402,8 @@ struct host {
 	uint32_t nports;
 	struct rng rng;
 	uint64_t step_at, step_gen, busy_until, paused_until;
+	uint64_t ahead;			   /* its clock against virtual time, modulo 2^64 */
+	uint64_t stopped_at, stopped_until; /* its clock stands at the first until the second */
 	bool app_dirty, tx_blocked, in_step;
 	uint64_t steps, rx_packets;
 	uint64_t logged;
@@ -409,11 +415,18 @@ struct host {
 int host_start(struct host *h);
 void host_kill(struct host *h);
 void host_pause(struct host *h, uint64_t until);
+/* What its daemon's clock says; makes it jump forward, or stand still for a while. */
+uint64_t host_now(const struct host *h);
+void host_clock_jump(struct host *h, uint64_t ns);
+void host_clock_stop(struct host *h, uint64_t ns);
 void host_wake(struct host *h, uint64_t at);
 void host_rx(struct host *h, struct sim_port *sp, struct frame *p);
 void host_init(struct sim *s, uint32_t index, uint32_t nports);
 void host_free(struct host *h);
 void host_link(struct host *h, uint32_t port, bool up);
+/* The interface gets another MTU, or another address. */
+void host_mtu(struct host *h, uint32_t port, uint16_t mtu);
+void host_move(struct host *h, uint32_t port);
 uint64_t host_ring_drops(const struct host *h);
 uint64_t host_reason(const struct host *h, enum mroce_reason reason);
 
@@ -515,8 +528,8 @@ void world_wait(struct sim *s, uint64_t ns);
 bool world_wait_for(struct sim *s, uint64_t ns, bool (*done)(struct sim *s), const char *what);
 
 extern const struct scenario traffic_scenarios[], life_scenarios[], fault_scenarios[],
-	hostile_scenarios[], speed_scenarios[], cc_scenarios[], tolerance_scenarios[],
-	self_scenarios[], figure_scenarios[];
+	hostile_scenarios[], speed_scenarios[], scale_scenarios[], cc_scenarios[], plane_scenarios[],
+	tolerance_scenarios[], self_scenarios[], figure_scenarios[];
 void random_config(uint64_t seed, struct sim_config *cfg);
 void random_run(struct sim *s);
 

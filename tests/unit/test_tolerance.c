@@ -429,6 +429,7 @@ static struct one one_of(const struct engine_config *cfg, uint64_t size)
 	struct one o = { .p = pair_new(cfg, 1), .size = size };
 
 	pair_connect(o.p);
+	pair_run(o.p, 10000000, NULL); /* until it is known what paths carry */
 	for (int i = 0; i < 2; i++) {
 		o.mem[i] = malloc(size);
 		memset(o.mem[i], i ? OLD : 0x11, size);
