@@ -251,8 +251,9 @@ $(CLIENT): $(call objects,$(CLIENT_SRC) $(COMMON_SRC))
 	$(AR)
 $(COLL): $(call objects,$(COLL_SRC))
 	$(AR)
-# Loops over arrays, written for the vectoriser.
-$(call objects,$(addprefix lib/collective/,half.c reduce.c hadamard.c)): OPT += -O3
+# Loops over arrays, written for the vectoriser; nobody looks at floating-point exceptions, and selections
+# between results could not be vectors if somebody did.
+$(call objects,$(addprefix lib/collective/,half.c reduce.c hadamard.c)): OPT += -O3 -fno-trapping-math
 $(DAEMON): $(call objects,$(DAEMON_SRC))
 	$(AR)
 $(CLI): $(call objects,$(filter-out cli/main.c,$(CLI_SRC)))
