@@ -73,6 +73,7 @@ FABBPF_SRC  := $(wildcard tests/fabric/*.bpf.c)
 COMMON_SRC  := $(wildcard lib/common/*.c)
 CORE_SRC    := $(wildcard lib/core/*.c)
 CLIENT_SRC  := $(wildcard lib/client/*.c)
+COLL_SRC    := $(wildcard lib/collective/*.c)
 DAEMON_SRC  := $(filter-out daemon/main.c,$(call plain_c,daemon/*.c daemon/*/*.c))
 CLI_SRC     := $(wildcard cli/*.c)
 EXAMPLE_SRC := $(wildcard examples/*.c)
@@ -97,15 +98,23 @@ BPF_OBJ   := $(patsubst %.bpf.c,$(BUILD)/%.bpf.o,$(BPF_SRC))
 COMMON    := $(BUILD)/libmroce_common.a
 CORE      := $(BUILD)/libmroce_core.a
 CLIENT    := $(BUILD)/libmroce.a
+COLL      := $(BUILD)/libmroce-collective.a
 DAEMON    := $(BUILD)/libmroced.a
 CLI       := $(BUILD)/libmroce_cli.a
 SONAME    := libmroce.so.$(firstword $(subst ., ,$(VERSION)))
 SOFILE    := libmroce.so.$(VERSION)
 SYMMAP    := $(wildcard lib/client/libmroce.map)
+COLL_SONAME := libmroce-collective.so.$(firstword $(subst ., ,$(VERSION)))
+COLL_SOFILE := libmroce-collective.so.$(VERSION)
+COLL_SYMMAP := lib/collective/libmroce-collective.map
 
 SHARED    := $(if $(CLIENT_SRC),$(BUILD)/$(SOFILE))
+COLL_SHARED := $(BUILD)/$(COLL_SOFILE)
 PROGRAMS  := $(if $(wildcard daemon/main.c),$(BUILD)/mroced) $(if $(CLI_SRC),$(BUILD)/mroce)
 EXAMPLES  := $(patsubst %.c,$(BUILD)/%,$(EXAMPLE_SRC))
+# An example of several sources and one program.
+TRAIN_SRC := $(wildcard examples/training/*.c)
+TRAINING  := $(BUILD)/examples/training/training
 MAN       := $(patsubst docs/man/%.scd,$(BUILD)/man/%,$(MAN_SRC))
 UNIT      := $(patsubst %.c,$(BUILD)/%,$(UNIT_SRC))
 SIM       := $(if $(SIM_SRC),$(BUILD)/tests/sim/sim)
@@ -126,8 +135,8 @@ UNIT_HIGH := $(filter-out $(UNIT_LOW),$(UNIT))
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-all: $(BPF_OBJ) $(SKELS) $(CORE) $(COMMON) $(if $(CLIENT_SRC),$(CLIENT)) $(SHARED) $(PROGRAMS) \
-	$(EXAMPLES) $(MAN)
+all: $(BPF_OBJ) $(SKELS) $(CORE) $(COMMON) $(if $(CLIENT_SRC),$(CLIENT)) $(COLL) $(SHARED) $(COLL_SHARED) $(PROGRAMS) \
+	$(EXAMPLES) $(TRAINING) $(MAN)
 
 help:
 	@echo 'all        build everything into build/ (V=1 shows the commands)'
@@ -208,7 +217,7 @@ Q   := $(if $(V),,@)
 say  = $(if $(V),,@printf '  %-7s %s\n' $(1) $(2);)
 # bpf/mroce_xdp.bpf.c gives struct mroce_xdp, tests/fabric/switch.bpf.c struct fabric_switch.
 skel_name = $(if $(filter mroce_%,$(*F)),$(*F),$(notdir $(*D))_$(*F))
-pic  = $(if $(filter lib/client/% lib/common/%,$<),-fPIC -fno-semantic-interposition,-fPIE)
+pic  = $(if $(filter lib/client/% lib/collective/% lib/common/%,$<),-fPIC -fno-semantic-interposition,-fPIE)
 
 $(BUILD)/%.bpf.o: %.bpf.c Makefile | tools
 	$(call say,BPF,$@)
@@ -240,6 +249,11 @@ $(CORE): $(call objects,$(CORE_SRC))
 	$(AR)
 $(CLIENT): $(call objects,$(CLIENT_SRC) $(COMMON_SRC))
 	$(AR)
+$(COLL): $(call objects,$(COLL_SRC))
+	$(AR)
+# Loops over arrays, written for the vectoriser; nobody looks at floating-point exceptions, and selections
+# between results could not be vectors if somebody did.
+$(call objects,$(addprefix lib/collective/,half.c reduce.c hadamard.c)): OPT += -O3 -fno-trapping-math
 $(DAEMON): $(call objects,$(DAEMON_SRC))
 	$(AR)
 $(CLI): $(call objects,$(filter-out cli/main.c,$(CLI_SRC)))
@@ -250,23 +264,32 @@ $(BUILD)/$(SOFILE): $(call objects,$(CLIENT_SRC)) $(COMMON) $(SYMMAP)
 	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-z,defs -Wl,-soname,$(SONAME) -Wl,--exclude-libs,ALL \
 		$(if $(SYMMAP),-Wl$(,)--version-script=$(SYMMAP)) -o $@ $(filter %.o %.a,$^) $(LIBS)
 	$(Q)ln -sf $(SOFILE) $(BUILD)/$(SONAME) && ln -sf $(SONAME) $(BUILD)/libmroce.so
+
+$(BUILD)/$(COLL_SOFILE): $(call objects,$(COLL_SRC)) $(SHARED) $(COLL_SYMMAP)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-z,defs -Wl,-soname,$(COLL_SONAME) \
+		-Wl,--version-script=$(COLL_SYMMAP) -o $@ $(filter %.o,$^) -L$(BUILD) -lmroce -lm
+	$(Q)ln -sf $(COLL_SOFILE) $(BUILD)/$(COLL_SONAME) && ln -sf $(COLL_SONAME) $(BUILD)/libmroce-collective.so
 , := ,
 
 $(BUILD)/mroced: $(call objects,$(wildcard daemon/main.c)) $(DAEMON) $(CORE) $(COMMON)
 	$(LINK) $(LIBS)
-$(BUILD)/mroce: $(call objects,cli/main.c) $(CLI) $(DAEMON) $(CLIENT) $(CORE) $(COMMON)
+$(BUILD)/mroce: $(call objects,cli/main.c) $(CLI) $(DAEMON) $(COLL) $(CLIENT) $(CORE) $(COMMON)
 	$(LINK) $(LIBS)
 $(EXAMPLES): %: %.o $(CLIENT)
 	$(LINK) $(LIBS)
+$(TRAINING): $(call objects,$(TRAIN_SRC)) $(COLL) $(CLIENT)
+	$(LINK) $(LIBS)
+$(BUILD)/examples/training/network.o: OPT += -O3
 $(UNIT_LOW): %: %.o $(call objects,$(UNIT_HELP)) $(CORE) $(COMMON)
 	$(LINK) $(TEST_LIBS)
-$(UNIT_HIGH): %: %.o $(call objects,$(UNIT_HELP)) $(CLI) $(DAEMON) $(CLIENT) $(CORE) $(COMMON)
+$(UNIT_HIGH): %: %.o $(call objects,$(UNIT_HELP)) $(CLI) $(DAEMON) $(COLL) $(CLIENT) $(CORE) $(COMMON)
 	$(LINK) $(TEST_LIBS)
 $(BUILD)/tests/sim/sim: $(call objects,$(SIM_SRC)) $(CORE) $(COMMON)
 	$(LINK) $(TEST_LIBS)
 $(BUILD)/tests/bpf/bpf_tests: $(call objects,$(BPFT_SRC)) $(CORE) $(COMMON)
 	$(LINK) $(TEST_LIBS)
-$(NET): %: %.o $(DAEMON) $(CLIENT) $(CORE) $(COMMON)
+$(NET): %: %.o $(DAEMON) $(COLL) $(CLIENT) $(CORE) $(COMMON)
 	$(LINK) $(LIBS)
 $(OPS): %: %.o
 	$(LINK) -lseccomp
@@ -298,22 +321,28 @@ INSTALLED  = \
 	644:$(CLIENT):$(LIBDIR)/libmroce.a \
 	644:$(BUILD)/libmroce.pc:$(LIBDIR)/pkgconfig/libmroce.pc \
 	644:include/mroce.h:$(INCLUDEDIR)/mroce.h \
+	644:$(COLL_SHARED):$(LIBDIR)/$(COLL_SOFILE) \
+	644:$(COLL):$(LIBDIR)/libmroce-collective.a \
+	644:$(BUILD)/libmroce-collective.pc:$(LIBDIR)/pkgconfig/libmroce-collective.pc \
+	644:include/mroce_collective.h:$(INCLUDEDIR)/mroce_collective.h \
 	644:cli/mroce.bash-completion:$(COMPLETION)/mroce \
 	$(foreach f,$(BPF_OBJ),644:$(f):$(BPFDIR)/$(notdir $(f))) \
 	$(foreach f,$(MAN),644:$(f):$(MANDIR)/man$(subst .,,$(suffix $(f)))/$(notdir $(f))) \
 	$(foreach f,$(UNITS),644:$(f):$(UNITDIR)/$(notdir $(f))) \
 	$(foreach f,$(DOCS),644:$(f):$(DOCDIR)/$(notdir $(f))) \
 	644:daemon/mroced.conf:$(DOCDIR)/mroced.conf
-SONAMES    = $(LIBDIR)/$(SONAME) $(LIBDIR)/libmroce.so
+SONAMES    = $(LIBDIR)/$(SONAME) $(LIBDIR)/libmroce.so \
+	$(LIBDIR)/$(COLL_SONAME) $(LIBDIR)/libmroce-collective.so
 OWN_DIRS   = $(BPFDIR) $(DOCDIR) $(CONFDIR)
 CONFIG     = $(DESTDIR)$(CONFDIR)/mroced.conf
 each_installed = for f in $(INSTALLED); do IFS=: read -r mode src dest <<< "$$f"
 
 install uninstall: SHELL := /bin/bash
 # A configuration that is there stays as it is; the shipped one lies in DOCDIR as well.
-install: all $(UNITS) $(BUILD)/libmroce.pc
+install: all $(UNITS) $(BUILD)/libmroce.pc $(BUILD)/libmroce-collective.pc
 	@set -e; $(each_installed); install -Dm$$mode "$$src" "$(DESTDIR)$$dest"; echo "  $$dest"; done
-	@cd "$(DESTDIR)$(LIBDIR)" && ln -sf $(SOFILE) $(SONAME) && ln -sf $(SONAME) libmroce.so
+	@cd "$(DESTDIR)$(LIBDIR)" && ln -sf $(SOFILE) $(SONAME) && ln -sf $(SONAME) libmroce.so && \
+		ln -sf $(COLL_SOFILE) $(COLL_SONAME) && ln -sf $(COLL_SONAME) libmroce-collective.so
 	@if [ -e "$(CONFIG)" ]; then echo "  $(CONFDIR)/mroced.conf is there and stays as it is"; \
 		else install -Dm644 daemon/mroced.conf "$(CONFIG)"; echo "  $(CONFDIR)/mroced.conf"; fi
 	@$(after_install)
@@ -336,6 +365,8 @@ fill_in = mkdir -p $(@D) && sed $(1) -e 's|@SBINDIR@|$(SBINDIR)|g; s|@LIBDIR@|$(
 	-e 's|@INCLUDEDIR@|$(INCLUDEDIR)|g; s|@PREFIX@|$(PREFIX)|g; s|@VERSION@|$(VERSION)|g' $< > $@
 $(BUILD)/libmroce.pc: lib/client/libmroce.pc.in FORCE
 	@$(call fill_in,)
+$(BUILD)/libmroce-collective.pc: lib/collective/libmroce-collective.pc.in FORCE
+	@$(call fill_in,)
 # One text for both units: lines for instances only begin with @INSTANCE@.
 $(BUILD)/mroced.service: daemon/mroced.service FORCE
 	@$(call fill_in,-e '/^@INSTANCE@/d; s|@NAME@|mroced|g; s|@FOLDER@|mroce|g; s|@WHERE@||g')
@@ -350,7 +381,7 @@ deb:
 
 # --- lint ----------------------------------------------------------------------------------------
 CODE_DIRS = $(wildcard bpf cli daemon examples include lib tests)
-C_SRC     = $(COMMON_SRC) $(CORE_SRC) $(CLIENT_SRC) $(DAEMON_SRC) $(wildcard daemon/main.c) $(CLI_SRC)
+C_SRC     = $(COMMON_SRC) $(CORE_SRC) $(CLIENT_SRC) $(COLL_SRC) $(DAEMON_SRC) $(wildcard daemon/main.c) $(CLI_SRC)
 # Brackets keep the pattern from finding itself.
 WORDS     = \<TOD[O]\>|\<FIXM[E]\>|\<XX[X]\>|\<HAC[K]\>|/wor[k]/|shared/desig[n]
 

@@ -52,6 +52,7 @@ int cmd_send(int argc, char **argv);
 int cmd_recv(int argc, char **argv);
 int cmd_perf(int argc, char **argv);
 int cmd_ping(int argc, char **argv);
+int cmd_collective(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_detach(int argc, char **argv);
 

@@ -14,6 +14,7 @@ const struct command cli_commands[] = {
 	{ "recv", "receive them", cmd_recv },
 	{ "perf", "measure bandwidth and latency", cmd_perf },
 	{ "ping", "measure round trips", cmd_ping },
+	{ "collective", "measure all-reduce and its kin among many hosts", cmd_collective },
 	{ "doctor", "look for what keeps mroce from working here", cmd_doctor },
 	{ "detach", "take mroce's programs off interfaces", cmd_detach },
 	{ 0 },
@@ -31,7 +32,7 @@ static void usage(FILE *out)
 	opt_usage(&main_table, out);
 	fputs("\nCommands, each with its own --help and man page (mroce-COMMAND):\n", out);
 	for (const struct command *c = cli_commands; c->name; c++)
-		fprintf(out, "  %-8s %s\n", c->name, c->summary);
+		fprintf(out, "  %-10s %s\n", c->name, c->summary);
 }
 
 static const struct command *command_named(const char *name)

@@ -71,7 +71,7 @@ documented()	# page program arguments
 all_documented()
 {
 	local command status=0
-	for command in show monitor top trace send recv perf ping doctor detach; do
+	for command in show monitor top trace send recv perf ping collective doctor detach; do
 		documented "mroce-$command.1.scd" "$MROCE" $command || status=1
 	done
 	documented mroce.1.scd "$MROCE" && documented mroced.8.scd "$MROCED" && return $status
@@ -100,7 +100,7 @@ check "dump: a line a counter" sh -c "[ \$('$MROCE' --socket '$work/h1.sock' sho
 check "a connection with its paths" connection_seen
 check "unknown subject is misuse" ends_with 2 on h1 show nonsense
 check "unknown command is misuse" ends_with 2 on h1 nonsense
-check "every command explains itself" sh -c "for c in show monitor top trace send recv perf ping doctor detach; do '$MROCE' \$c --help | grep -q ^Usage: || exit 1; done"
+check "every command explains itself" sh -c "for c in show monitor top trace send recv perf ping collective doctor detach; do '$MROCE' \$c --help | grep -q ^Usage: || exit 1; done"
 check "every option is in its man page" all_documented
 check "completion of commands" completes "show send" s
 check "completion of options" completes "--tx-depth --timeout" perf --t

@@ -110,7 +110,7 @@ own_files_untouched() {
 before=$(own_files_untouched)
 check "make install" make_it install
 check "programs, library, header" there /usr/bin/mroce /usr/sbin/mroced /usr/lib/libmroce.so.0 \
-	/usr/lib/libmroce.so /usr/lib/libmroce.a /usr/include/mroce.h /usr/lib/pkgconfig/libmroce.pc
+	/usr/lib/libmroce.so /usr/lib/libmroce-collective.so.0 /usr/include/mroce_collective.h /usr/lib/libmroce.a /usr/include/mroce.h /usr/lib/pkgconfig/libmroce.pc
 check "BPF objects, units, completion, configuration" there /usr/lib/mroce/mroce_xdp.bpf.o \
 	/usr/lib/mroce/mroce_tc.bpf.o /usr/lib/systemd/system/mroced.service \
 	/usr/lib/systemd/system/mroced@.service /usr/share/bash-completion/completions/mroce \
