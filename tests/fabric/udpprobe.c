@@ -14,6 +14,7 @@
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -144,6 +145,19 @@ static void types_parse(struct sender *s, const char *text)
 	}
 }
 
+/*
+ * The kernel's backlog is a queue per CPU: who moves from one to another between two packets may overtake himself,
+ * and the order of packets would say nothing about the network.
+ */
+static void stay_on_cpu(void)
+{
+	cpu_set_t here;
+
+	CPU_ZERO(&here);
+	CPU_SET(sched_getcpu(), &here);
+	sched_setaffinity(0, sizeof(here), &here);
+}
+
 static int cmd_send(int argc, char **argv)
 {
 	struct sender s = {
@@ -167,6 +181,7 @@ static int cmd_send(int argc, char **argv)
 	if (argc - optind != 2 || s.size < (int)sizeof(struct probe) || s.size > MAX_SIZE ||
 	    s.flows < 1 || s.flows > MAX_FLOWS)
 		return 2;
+	stay_on_cpu();
 	address_parse(&s, argv[optind]);
 	count = strtoul(argv[optind + 1], NULL, 0);
 	for (int i = 0; i < s.flows; i++)
