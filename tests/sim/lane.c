@@ -267,7 +267,8 @@ static void post_recvs(struct lane *l)
 
 	if (!l->recv || l->p.hold_recv)
 		return;
-	while (l->recv_posted < need && l->recv_posted - l->recv_done < l->p.recv_window) {
+	/* A slot is free once its receive has ended: one whose memory is refused ends before its turn. */
+	while (l->recv_posted < need && l->recv_posted - l->recv_next < l->p.recv_window) {
 		if (l->s->failed || !post_recv(l))
 			return;
 	}
