@@ -90,10 +90,6 @@ static __always_inline int rewrite(struct __sk_buff *skb, __u16 port)
 	return nack_write(skb, &p, conn, rx);
 }
 
-/*
- * A clone that cannot become a NACK is dropped: it is somebody else's data packet, and must not go back
- * onto the wire.
- */
 static __always_inline int set_ce4(struct __sk_buff *skb, __u32 l3)
 {
 	struct iphdr *ip = skb_start(skb) + l3;
@@ -136,6 +132,10 @@ static __always_inline void mark(struct __sk_buff *skb, __u16 port)
 		count(MROCE_COUNT_MARKED);
 }
 
+/*
+ * A clone that cannot become a NACK is dropped: it is somebody else's data packet, and must not go back
+ * onto the wire.
+ */
 SEC("tc")
 int mroce_tc_egress(struct __sk_buff *skb)
 {
@@ -145,7 +145,7 @@ int mroce_tc_egress(struct __sk_buff *skb)
 	if (!config)
 		return TC_ACT_UNSPEC;
 	if (!is_clone(skb)) {
-		if (mark_pass(config, skb->ifindex, skb->len))
+		if (config->mark && mark_pass(config, skb->ifindex, skb->len))
 			mark(skb, config->udp_port);
 		return TC_ACT_UNSPEC;
 	}

@@ -224,7 +224,8 @@ int mroce_xdp(struct xdp_md *ctx)
 
 	if (!config)
 		return XDP_PASS;
-	p.marked = mark_pass(config, ctx->ingress_ifindex, bpf_xdp_get_buff_len(ctx));
+	if (config->mark)
+		p.marked = mark_pass(config, ctx->ingress_ifindex, bpf_xdp_get_buff_len(ctx));
 	if (parse_udp(frame_start(ctx), frame_end(ctx), config->udp_port, &p))
 		return XDP_PASS;
 	if (!packet_is_local(&p, config))

@@ -14,11 +14,9 @@ struct {
 	__type(value, struct mroce_vqueue);
 } MARK_MAP SEC(".maps");
 
-/* 1: the queue of the interface is longer than its threshold. Every packet counts, whoever's it is. */
+/* While config->mark: 1 if the queue of the interface is longer than its threshold. Every packet counts, whoever's. */
 static __always_inline int mark_pass(const struct mroce_bpf_config *config, __u32 ifindex, __u32 bytes)
 {
-	if (!config->mark)
-		return 0;
 	for (__u32 i = 0; i < MROCE_MAX_PORTS; i++) {
 		const struct mroce_vqueue_config *c = &config->vqueue[i];
 		struct mroce_vqueue *q;

@@ -34,6 +34,7 @@ static void *tx_begin(struct port *port, struct flow *flow, uint32_t len)
 	struct route *route;
 	int64_t addr;
 
+	a->tx_full = false;
 	if (!port->up)
 		return NULL;
 	route = route_of_flow(&a->routes, flow, a->now);
@@ -41,7 +42,8 @@ static void *tx_begin(struct port *port, struct flow *flow, uint32_t len)
 		return NULL;
 	a->tx_xsk = &a->xsks[flow->queue % a->tx_queues];
 	addr = xsk_tx_take(a->tx_xsk);
-	if (addr < 0)
+	a->tx_full = addr < 0;
+	if (a->tx_full)
 		return NULL;
 	a->tx_addr = (uint64_t)addr + TX_PAYLOAD_OFFSET;
 	a->tx_headers = &route->headers;
@@ -57,6 +59,11 @@ static void tx_end(struct port *port, uint32_t len)
 
 	frame_fill(t, a->tx_xsk->um.area + start, a->tx_sport, len);
 	xsk_tx_put(a->tx_xsk, start, t->len + len);
+}
+
+static bool full(struct port *port)
+{
+	return of_port(port)->tx_full;
 }
 
 static bool reachable(struct port *port, const struct ip *remote)
@@ -91,6 +98,7 @@ static const struct port_ops ops = {
 	.tx_begin = tx_begin,
 	.tx_end = tx_end,
 	.ctl_send = ctl_send,
+	.full = full,
 	.reachable = reachable,
 	.owns = owns,
 };

@@ -45,6 +45,7 @@ struct afxdp {
 	uint64_t tx_addr;
 	const struct frame_template *tx_headers;
 	uint16_t tx_sport;
+	bool tx_full; /* the last tx_begin() found no room */
 	uint64_t rx_strange; /* frames in the AF_XDP rings that are not for us: never expected */
 };
 

@@ -239,6 +239,7 @@ static const struct port_ops ops = {
 	.tx_begin = sock_tx_begin,
 	.tx_end = sock_tx_end,
 	.ctl_send = sock_ctl_send,
+	.full = sock_full,
 	.reachable = sock_reachable,
 	.owns = sock_owns,
 };

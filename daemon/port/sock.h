@@ -138,6 +138,7 @@ int sock_tx_open(struct sock *s);
 void sock_tx_close(struct sock *s);
 void *sock_tx_begin(struct port *port, struct flow *flow, uint32_t len);
 void sock_tx_end(struct port *port, uint32_t len);
+bool sock_full(struct port *port);
 bool sock_reachable(struct port *port, const struct ip *remote);
 bool sock_owns(struct port *port, const struct ip *ip);
 int sock_ctl_send(struct port *port, const struct ip *remote, const void *payload, uint32_t len);

@@ -154,6 +154,11 @@ void *sock_tx_begin(struct port *port, struct flow *flow, uint32_t len)
 	return t->slots[t->slot].data;
 }
 
+bool sock_full(struct port *port)
+{
+	return !of_port(port)->tx.nfree;
+}
+
 void sock_tx_end(struct port *port, uint32_t len)
 {
 	struct sock_tx *t = &of_port(port)->tx;

@@ -255,6 +255,8 @@ static void timer_fire(struct timer *t)
 
 static bool waits_for_port(const struct conn *c)
 {
+	if (c->barred)
+		return true;
 	for (uint32_t i = 0; i < c->npaths; i++) {
 		const struct path *p = &c->paths[i];
 
@@ -290,10 +292,26 @@ static bool cut_anew(struct conn *c, struct letter *l)
 	return false;
 }
 
+/* Nothing leaves by this path now: for want of room, or because nobody knows where to. */
+static void no_way(struct path *p)
+{
+	struct engine *e = p->conn->e;
+
+	if (p->port->ops->full(p->port)) {
+		e->blocked |= 1u << p->port->index;
+	} else if (p->port->ops->reachable(p->port, &p->flow.remote)) {
+		p->conn->barred |= 1u << p->index;
+		e->barred = true;
+	} else {
+		path_die(p, PATH_NO_ROUTE);
+	}
+}
+
 static uint32_t conn_transmit(struct conn *c, uint32_t quota)
 {
 	uint32_t n = 0;
 
+	c->barred = 0;
 	pace_update(c);
 	while (n < quota) {
 		struct letter *l;
@@ -323,10 +341,7 @@ static uint32_t conn_transmit(struct conn *c, uint32_t quota)
 		err = path_send(p, l, letter_flags(c, l));
 		if (err == -EAGAIN) {
 			letter_put_back(c, l);
-			if (p->port->ops->reachable(p->port, &p->flow.remote))
-				c->e->blocked |= 1u << p->port->index;
-			else
-				path_die(p, PATH_NO_ROUTE);
+			no_way(p);
 		} else if (!err) {
 			n++;
 			c->flying++;
@@ -371,12 +386,12 @@ static uint32_t transmit(struct engine *e, uint32_t budget)
 	return sent;
 }
 
-/* Ports without room are tried again soon; later and later while it lasts. */
+/* Ports without room and closed ways are tried again soon; later and later while it lasts. */
 static void note_blocked(struct engine *e, bool progress)
 {
 	uint64_t wait;
 
-	if (progress || !e->blocked) {
+	if (progress || !(e->blocked || e->barred)) {
 		e->blocked_since = e->blocked_until = 0;
 		return;
 	}
@@ -408,6 +423,7 @@ uint32_t engine_run(struct engine *e, uint64_t now, uint32_t budget)
 
 	e->now = now;
 	e->blocked = 0;
+	e->barred = false;
 	if (now > OVERSLEPT && timer_next(&e->timers) < now - OVERSLEPT)
 		e->overslept_at = now;
 	engine_reserve(e);

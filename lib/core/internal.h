@@ -408,6 +408,7 @@ struct conn {
 	/* sending: what may be sent, see pace.c */
 	uint32_t features; /* MROCE_F_* agreed */
 	bool steering;	   /* some path is passed over */
+	uint16_t barred;   /* bit per path: its way is closed, in this run */
 	uint32_t flying;   /* in flight on all usable paths */
 	uint64_t window;   /* of all usable paths, 1 / CC_UNIT packets */
 	uint64_t pace_kbps, pace_at; /* 0: not paced */
@@ -528,6 +529,7 @@ struct engine {
 	uint64_t hint_at, hinted_at;
 	struct drain drains[MROCE_MAX_PORTS];
 	uint32_t blocked; /* bit per port: no room in this run */
+	bool barred;	  /* some connection has a path whose way is closed */
 	uint64_t blocked_since, blocked_until;
 	uint64_t overslept_at; /* engine_run() came far later than its deadline */
 	uint64_t starved_at;   /* a connection could not send for want of records; 0: none */
@@ -607,6 +609,8 @@ void note_port(struct engine *e, const struct port *port);
 
 /* mtu.c */
 uint32_t mtu_chunk(uint32_t payload);
+/* Of IP and UDP, before a payload on that path. */
+uint32_t mtu_headers(const struct path *p);
 void mtu_begin(struct path *p);
 void mtu_begin_all(struct conn *c);
 void mtu_changed(struct path *p);

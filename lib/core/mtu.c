@@ -30,7 +30,7 @@ static const uint16_t ladder[] = { 3000, 2000, 1500, 1420, 1380 };
 
 #define RUNGS (sizeof(ladder) / sizeof(ladder[0]))
 
-static uint32_t headers(const struct path *p)
+uint32_t mtu_headers(const struct path *p)
 {
 	return ip_is_mapped(&p->flow.remote) ? 28 : 48;
 }
@@ -45,7 +45,7 @@ static uint32_t target(const struct path *p)
 		most -= most < 20 ? most : 20;
 	if (p->remote_port < c->peer_nports) {
 		peer = ntohs(c->peer_ports[p->remote_port].mtu);
-		peer = peer > MTU_SAFE + headers(p) ? peer - headers(p) : MTU_SAFE;
+		peer = peer > MTU_SAFE + mtu_headers(p) ? peer - mtu_headers(p) : MTU_SAFE;
 		most = peer < most ? peer : most;
 	}
 	return most < DATA_HEAD + c->chunk_max ? most : DATA_HEAD + c->chunk_max;
@@ -228,7 +228,7 @@ static void tell_others(const struct path *p)
 static uint32_t next_rung(const struct path *p)
 {
 	for (uint32_t i = 0; i < RUNGS; i++) {
-		uint32_t size = ladder[i] - headers(p);
+		uint32_t size = ladder[i] - mtu_headers(p);
 
 		if (size < p->probe_size)
 			return size > p->limit ? size : 0;
@@ -251,7 +251,7 @@ static void settled(struct path *p)
 			"interfaces take %u: larger ones vanish on the way; smaller chunks are "
 			"sent, check the MTU of the network between",
 			c->id, p->index, ip_text(&p->flow.remote, peer), p->port->name,
-			p->limit + headers(p), target(p) + headers(p));
+			p->limit + mtu_headers(p), target(p) + mtu_headers(p));
 		p->mtu_told = p->limit;
 	}
 	remember(p);

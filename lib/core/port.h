@@ -51,6 +51,8 @@ struct port_ops {
 	/* Set-up packets: small, rare, may take a system call. 0 or -errno. */
 	int (*ctl_send)(struct port *port, const struct ip *remote, const void *payload,
 			uint32_t len);
+	/* Right after a NULL: had the port no room, for whomever, or is it only that way that is closed? */
+	bool (*full)(struct port *port);
 	/* May this port reach that address (route known)? */
 	bool (*reachable)(struct port *port, const struct ip *remote);
 	/* Is that an address of this port's interface? NULL: only port->addr is. */

@@ -71,9 +71,8 @@ void receive_send_acks(struct engine *e)
 		next = TAILQ_NEXT(rp, link);
 		if (e->blocked & 1u << rp->port->index)
 			continue;
-		/* Without a route it would wait for ever, and all others with it: the peer asks again. */
-		if (rp->port->up && !send_ack(rp) &&
-		    rp->port->ops->reachable(rp->port, &rp->flow.remote)) {
+		/* Where only the way is closed it would wait for ever: the peer asks again. */
+		if (rp->port->up && !send_ack(rp) && rp->port->ops->full(rp->port)) {
 			e->blocked |= 1u << rp->port->index;
 			continue;
 		}

@@ -145,7 +145,7 @@ int engine_path_stats(const struct conn *c, uint32_t index, struct path_stats *o
 		.ce_bytes = p->ce_bytes,
 		.deaths = p->deaths,
 		.payload = p->limit,
-		.mtu = p->limit + (ip_is_mapped(&p->flow.remote) ? 28u : 48u),
+		.mtu = p->limit + mtu_headers(p),
 		.reorder_tolerance = p->tolerance,
 	};
 	fill_rx(c, index, out);

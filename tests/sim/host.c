@@ -92,6 +92,12 @@ static struct frame *port_packet(struct sim_port *sp, const struct ip *remote, u
 	return p;
 }
 
+/* The neighbour does not answer, as when a host has died: there is a route, and no way. */
+static bool is_unresolved(const struct sim_port *sp, const struct ip *remote)
+{
+	return sp->unresolved && ip_equal(&sp->unresolved->addr, remote);
+}
+
 static void *sim_tx_begin(struct port *port, struct flow *flow, uint32_t len)
 {
 	struct sim_port *sp = port->priv;
@@ -100,7 +106,7 @@ static void *sim_tx_begin(struct port *port, struct flow *flow, uint32_t len)
 	CHECK(s, !sp->tx, "h%u.%u: tx_begin() again before tx_end()", sp->host->index, port->index);
 	CHECK(s, len <= port->payload_max, "h%u.%u: tx_begin(%u), payload_max is %u",
 	      sp->host->index, port->index, len, port->payload_max);
-	if (s->failed || sp->no_route)
+	if (s->failed || sp->no_route || is_unresolved(sp, &flow->remote))
 		return NULL;
 	if (tx_full(sp)) {
 		sp->tx_refused++;
@@ -160,10 +166,16 @@ static bool sim_reachable(struct port *port, const struct ip *remote)
 	return !sp->no_route && (s->cfg.routed || plane == sp->plane);
 }
 
+static bool sim_full(struct port *port)
+{
+	return tx_full(port->priv);
+}
+
 static const struct port_ops sim_port_ops = {
 	.tx_begin = sim_tx_begin,
 	.tx_end = sim_tx_end,
 	.ctl_send = sim_ctl_send,
+	.full = sim_full,
 	.reachable = sim_reachable,
 };
 

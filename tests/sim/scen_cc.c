@@ -99,6 +99,14 @@ static uint64_t moved(const struct sim *s, uint32_t first, uint32_t n)
 	return sum;
 }
 
+static uint64_t moved_within(struct sim *s, uint32_t lane, uint64_t ns)
+{
+	uint64_t before = moved(s, lane, 1);
+
+	world_wait(s, ns);
+	return moved(s, lane, 1) - before;
+}
+
 static void pour(struct pair *p, uint64_t size, uint32_t count, uint64_t start)
 {
 	struct lane_params lp = {
@@ -131,17 +139,47 @@ static void victim(struct sim *s)
 		return;
 	pour(p, 64 * KIB, 4000, 0);
 	world_wait(s, 10 * MS);
-	before = moved(s, 0, 1);
-	world_wait(s, 30 * MS);
-	before = moved(s, 0, 1) - before;
+	before = moved_within(s, 0, 30 * MS);
 	for (uint32_t i = 1; i < s->npairs; i++)
 		pour(s->pairs[i], MIB, 1, 0);
-	during = moved(s, 0, 1);
-	world_wait(s, 30 * MS);
-	during = moved(s, 0, 1) - during;
+	during = moved_within(s, 0, 30 * MS);
 	sim_note(s, "%.3f of its rate", (double)during / (double)before);
 	CHECK(s, during * 100 >= before * 95, "a bystander keeps %.3f of its rate",
 	      (double)during / (double)before);
+	world_finish(s);
+}
+
+/*
+ * Host 0 sends to both others, and one of them does not answer for its address any more. What it sends to host 0
+ * still arrives, and wants answers that have nowhere to go.
+ */
+static void neighbour_lost(struct sim *s)
+{
+	const struct lane_params asks = {
+		.kinds = WRITES, .min = KIB, .max = KIB, .count = 20000, .window = 1
+	};
+	struct sim_port *port;
+	uint64_t before, during;
+
+	world_build(s);
+	port = &s->hosts[0]->ports[0];
+	for (uint32_t i = 1; i < 3; i++)
+		pair_connect(pair_new(s, 0, i));
+	pair_connect(pair_new(s, 1, 0));
+	if (!world_wait_for(s, 10 * SEC, world_all_up, "all connections to be up"))
+		return;
+	for (uint32_t i = 0; i < 2; i++)
+		pour(s->pairs[i], 64 * KIB, 8000, 0);
+	lane_new(s->pairs[2], &asks)->spoiled = true;
+	world_wait(s, 10 * MS);
+	before = moved_within(s, 1, 20 * MS);
+	port->unresolved = &s->hosts[1]->ports[0].port;
+	during = moved_within(s, 1, 20 * MS);
+	CHECK(s, moved_within(s, 0, 20 * MS) == 0, "packets leave for a neighbour that nobody knows");
+	port->unresolved = NULL;
+	sim_note(s, "the other one has %.3f of its rate", (double)during / (double)before);
+	CHECK(s, during >= before, "a bystander keeps %.3f of its rate", (double)during / (double)before);
+	CHECK(s, moved_within(s, 0, 100 * MS) > 0, "nothing moves once the neighbour is back");
 	world_finish(s);
 }
 
@@ -411,6 +449,10 @@ const struct scenario cc_scenarios[] = {
 	  "who shares no bottleneck with an incast keeps his rate",
 	  { .hosts = 11, GIGABIT },
 	  victim },
+	{ "neighbour_lost",
+	  "a neighbour that does not answer holds up nobody else",
+	  { .hosts = 3, GIGABIT },
+	  neighbour_lost },
 	{ "latecomer", "a second sender gets its share", { .hosts = 3, GIGABIT }, latecomer },
 	{ "latecomer_marks",
 	  "the same without hints, with marks",

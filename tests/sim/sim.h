@@ -402,6 +402,7 @@ struct sim_port {
 	uint32_t tx_queued;
 	bool adopted_only;
 	bool no_route;
+	const struct port *unresolved;
 	uint8_t generation; /* of its address */
 	uint64_t tx_packets, tx_refused;
 };

@@ -79,6 +79,11 @@ static int loop_ctl_send(struct port *port, const struct ip *remote, const void 
 	return 0;
 }
 
+static bool loop_full(struct port *port)
+{
+	return !next_frame(loop_of(port));
+}
+
 static bool loop_reachable(struct port *port, const struct ip *remote)
 {
 	return ip_equal(&port->addr, remote);
@@ -88,6 +93,7 @@ static const struct port_ops loop_ops = {
 	.tx_begin = loop_tx_begin,
 	.tx_end = loop_tx_end,
 	.ctl_send = loop_ctl_send,
+	.full = loop_full,
 	.reachable = loop_reachable,
 };
 

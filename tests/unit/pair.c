@@ -142,6 +142,11 @@ static int ctl_send(struct port *port, const struct ip *remote, const void *payl
 	return 0;
 }
 
+static bool full(struct port *port)
+{
+	return ((struct pair_port *)port->priv)->side->pair->port_full;
+}
+
 /* Planes are networks of their own. */
 static bool reachable(struct port *port, const struct ip *remote)
 {
@@ -149,7 +154,8 @@ static bool reachable(struct port *port, const struct ip *remote)
 }
 
 static const struct port_ops ops = {
-	.tx_begin = tx_begin, .tx_end = tx_end, .ctl_send = ctl_send, .reachable = reachable
+	.tx_begin = tx_begin, .tx_end = tx_end, .ctl_send = ctl_send, .full = full,
+	.reachable = reachable
 };
 
 /* ---- what the engines report ---- */
