@@ -754,6 +754,8 @@ static bool same_value(const struct config *a, const struct config *b, const str
 void config_update(struct config *running, const struct config *fresh,
 		   void (*tell)(const char *section, const char *key, bool taken))
 {
+	if (fresh->file)
+		set_text(&running->file, fresh->file);
 	for (size_t i = 0; i < SETTINGS; i++) {
 		const struct setting *s = &settings[i];
 		bool same = same_value(running, fresh, s);

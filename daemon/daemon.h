@@ -108,7 +108,7 @@ void worker_farewell(struct daemon *d);
 void notify_ready(struct daemon *d);
 /* Numbers for `systemctl status`; span: nanoseconds since the last call. */
 void notify_status(struct daemon *d, uint64_t span);
-void notify_reloading(struct daemon *d);
+void notify_reloading(void);
 void notify_stopping(void);
 
 /* control.c */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 /* Fields of this file's own line would say nothing. */
@@ -47,10 +48,21 @@ static uint64_t counts[LOG_DEBUG + 1];
 static struct seen errors[ERRORS_MAX];
 static uint32_t nerrors;
 
+/* As systemd.exec(5) says: shells inherit the variable, with a terminal for their errors. */
+static bool errors_go_to_the_journal(void)
+{
+	const char *stream = getenv("JOURNAL_STREAM");
+	unsigned long long dev, ino;
+	struct stat st;
+
+	return stream && sscanf(stream, "%llu:%llu", &dev, &ino) == 2 && !fstat(STDERR_FILENO, &st) &&
+	       st.st_dev == dev && st.st_ino == ino;
+}
+
 void journal_init(bool verbose)
 {
 	max_level = verbose ? LOG_DEBUG : LOG_INFO;
-	under_systemd = getenv("JOURNAL_STREAM") != NULL;
+	under_systemd = errors_go_to_the_journal();
 }
 
 static uint64_t seconds(void)

@@ -76,7 +76,7 @@ static void serve(const struct config *cfg, struct daemon *d)
 	char names[256] = "";
 	size_t used = 0;
 
-	for (int i = 0; cfg->interfaces[i]; i++)
+	for (int i = 0; cfg->interfaces[i] && used < sizeof(names); i++)
 		used += (size_t)snprintf(names + used, sizeof(names) - used, " %s",
 					 cfg->interfaces[i]);
 	if (!used)
@@ -116,7 +116,7 @@ static void reload(struct daemon *d)
 	enum config_action action;
 	char error[1024];
 
-	notify_reloading(d);
+	notify_reloading();
 	config_init(&fresh);
 	if (config_read(&fresh, started.argc, started.argv, &action, error, sizeof(error))) {
 		journal(LOG_ERR, "reload: %s; nothing was changed", error);

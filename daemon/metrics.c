@@ -136,8 +136,7 @@ static void write_traffic(FILE *f, const struct metrics_snapshot *s)
 
 static void write_events(FILE *f, const struct metrics_snapshot *s)
 {
-	static const char *const levels[8] = { "emerg",	  "alert",  "crit", "error",
-					       "warning", "notice", "info", "debug" };
+	static const char *const levels[] = { "crit", "error", "warning", "notice", "info" };
 
 	head(f, "events_total", "counter", "What happened to connections, paths and ports.");
 	for (int i = 0; i < NOTE_KINDS; i++)
@@ -145,8 +144,8 @@ static void write_events(FILE *f, const struct metrics_snapshot *s)
 			(unsigned long long)s->engine.notes[i]);
 	head(f, "log_lines_total", "counter",
 	     "Lines for the journal, those left out as repeated included.");
-	for (int i = 3; i < 7; i++)
-		fprintf(f, "mroce_log_lines_total{level=\"%s\"} %llu\n", levels[i],
+	for (int i = LOG_CRIT; i <= LOG_INFO; i++)
+		fprintf(f, "mroce_log_lines_total{level=\"%s\"} %llu\n", levels[i - LOG_CRIT],
 			(unsigned long long)s->log_lines[i]);
 }
 

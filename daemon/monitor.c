@@ -97,7 +97,8 @@ static void on_ready(struct watch *w, uint32_t events)
 		monitor_free(&m);
 		return;
 	}
-	if (m->lost && tell_lost(m))
+	/* An event in between may have told of the loss already. */
+	if (!m->lost || tell_lost(m))
 		want(m, 0);
 }
 

@@ -42,6 +42,7 @@ void notify_ready(struct daemon *d)
 	if (!listening())
 		return;
 	write_status(d, 0, text, sizeof(text));
+	d->told[0] = '\0'; /* after a reload, what was told before does not stand any more */
 	sd_notifyf(0, "READY=1\nSTATUS=%s", text);
 }
 
@@ -59,9 +60,9 @@ void notify_status(struct daemon *d, uint64_t span)
 	sd_notifyf(0, "STATUS=%s", text);
 }
 
-void notify_reloading(struct daemon *d)
+void notify_reloading(void)
 {
-	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, d->now / NS_PER_US);
+	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, daemon_clock() / NS_PER_US);
 }
 
 void notify_stopping(void)

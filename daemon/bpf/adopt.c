@@ -92,9 +92,9 @@ static void keep_map(int fd, const char *name, struct tables *t, int *xsks)
 		close(fd);
 }
 
-static int collect_maps(uint32_t prog_id, struct tables *t, int *xsks)
+/* The numbers of the program's maps. How many, or -errno. */
+static int map_ids(uint32_t prog_id, uint32_t ids[MAPS_MAX])
 {
-	uint32_t ids[MAPS_MAX] = { 0 };
 	struct bpf_prog_info prog = { .nr_map_ids = MAPS_MAX, .map_ids = (uintptr_t)ids };
 	uint32_t len = sizeof(prog);
 	int fd = bpf_prog_get_fd_by_id(prog_id);
@@ -106,21 +106,41 @@ static int collect_maps(uint32_t prog_id, struct tables *t, int *xsks)
 	close(fd);
 	if (err)
 		return err;
-	for (uint32_t i = 0; i < prog.nr_map_ids && i < MAPS_MAX; i++) {
-		struct bpf_map_info info = { 0 };
+	return prog.nr_map_ids < MAPS_MAX ? (int)prog.nr_map_ids : MAPS_MAX;
+}
 
-		len = sizeof(info);
-		fd = bpf_map_get_fd_by_id(ids[i]);
-		if (fd < 0)
-			return -errno;
-		if (bpf_obj_get_info_by_fd(fd, &info, &len)) {
-			err = -errno;
-			close(fd);
-			return err;
-		}
-		keep_map(fd, info.name, t, xsks);
+/* A descriptor and the name, or -errno. */
+static int open_map(uint32_t id, char name[BPF_OBJ_NAME_LEN])
+{
+	struct bpf_map_info info = { 0 };
+	uint32_t len = sizeof(info);
+	int fd = bpf_map_get_fd_by_id(id), err;
+
+	if (fd < 0)
+		return -errno;
+	if (bpf_obj_get_info_by_fd(fd, &info, &len)) {
+		err = -errno;
+		close(fd);
+		return err;
 	}
-	return 0;
+	memcpy(name, info.name, BPF_OBJ_NAME_LEN);
+	return fd;
+}
+
+static int collect_maps(uint32_t prog_id, struct tables *t, int *xsks)
+{
+	uint32_t ids[MAPS_MAX] = { 0 };
+	char name[BPF_OBJ_NAME_LEN];
+	int n = map_ids(prog_id, ids);
+
+	for (int i = 0; i < n; i++) {
+		int fd = open_map(ids[i], name);
+
+		if (fd < 0)
+			return fd;
+		keep_map(fd, name, t, xsks);
+	}
+	return n < 0 ? n : 0;
 }
 
 static bool complete(const struct tables *t, int xsks)
@@ -160,33 +180,18 @@ int adopt_maps(const struct adopt_found *found, const char *interface, struct ta
 	return err;
 }
 
-static bool is_named(int fd, const char *name)
-{
-	struct bpf_map_info info = { 0 };
-	uint32_t len = sizeof(info);
-
-	return bpf_obj_get_info_by_fd(fd, &info, &len) == 0 && strcmp(info.name, name) == 0;
-}
-
-int adopt_map(uint32_t prog_id, const char *name)
+int adopt_map(uint32_t prog_id, const char *wanted)
 {
 	uint32_t ids[MAPS_MAX] = { 0 };
-	struct bpf_prog_info prog = { .nr_map_ids = MAPS_MAX, .map_ids = (uintptr_t)ids };
-	uint32_t len = sizeof(prog);
-	int fd = bpf_prog_get_fd_by_id(prog_id);
-	int err;
+	char name[BPF_OBJ_NAME_LEN];
+	int n = map_ids(prog_id, ids);
 
-	if (fd < 0)
-		return -errno;
-	err = bpf_obj_get_info_by_fd(fd, &prog, &len) ? -errno : 0;
-	close(fd);
-	for (uint32_t i = 0; !err && i < prog.nr_map_ids && i < MAPS_MAX; i++) {
-		fd = bpf_map_get_fd_by_id(ids[i]);
-		if (fd < 0)
-			return -errno;
-		if (is_named(fd, name))
+	for (int i = 0; i < n; i++) {
+		int fd = open_map(ids[i], name);
+
+		if (fd < 0 || strcmp(name, wanted) == 0)
 			return fd;
 		close(fd);
 	}
-	return err ? err : -ENOENT;
+	return n < 0 ? n : -ENOENT;
 }

@@ -26,6 +26,6 @@ int adopt_find(uint32_t ifindex, struct adopt_found *out);
 int adopt_maps(const struct adopt_found *found, const char *interface, struct tables *t, int *xsks,
 	       log_fn log);
 /* Any map of that program by its name: a descriptor, -ENOENT, or -errno. */
-int adopt_map(uint32_t prog_id, const char *name);
+int adopt_map(uint32_t prog_id, const char *wanted);
 
 #endif

@@ -62,7 +62,7 @@ static int find_settled(const struct attach_params *p, struct adopt_found *found
 	struct timespec wait = { .tv_nsec = GONE_WAIT_NS };
 	int err = 0;
 
-	for (int i = 0; i < GONE_TRIES; i++) {
+	for (int i = 0; i < (p->again ? 1 : GONE_TRIES); i++) {
 		err = adopt_find(p->ifindex, found);
 		if (err || !may_go_soon(found))
 			break;
@@ -192,6 +192,7 @@ static int attach_shared(struct attach *a, const struct attach_params *p, struct
 		    "`xdp-loader status %s` tells what is there%s",
 		    p->interface, strerror(-err), p->interface,
 		    p->allow_generic ? "" : "; generic mode was not tried, since it is not allowed");
+		load_tell(log);
 		return err;
 	}
 	a->shared_on = p->ifindex;
@@ -242,5 +243,6 @@ void attach_close(struct attach *a)
 		bpf_object__close(a->object);
 	tables_close(&a->own);
 	memset(a, 0, sizeof(*a));
+	tables_init(&a->own);
 	a->link = a->xsks = -1;
 }

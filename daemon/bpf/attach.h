@@ -18,6 +18,7 @@ struct attach_params {
 	uint32_t ifindex;
 	const char *object_dir;
 	bool allow_generic, adopt, share;
+	bool again; /* while the daemon works: wait for nothing */
 };
 
 struct attach {

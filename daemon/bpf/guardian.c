@@ -27,9 +27,9 @@ struct job {
 	uint32_t id[TABLES];
 };
 
-/* TC, and tables or a shared dispatcher, of every port; and of interfaces that came back: the oldest give way. */
+/* TC, and tables or a shared dispatcher, of every port; more for interfaces that came back: the oldest give way. */
 #define JOBS_MAX 128
-_Static_assert(JOBS_MAX >= 8 * MROCE_MAX_PORTS, "two jobs a port");
+_Static_assert(JOBS_MAX >= 2 * MROCE_MAX_PORTS, "two jobs a port");
 
 void guardian_init(struct guardian *g)
 {
@@ -38,12 +38,6 @@ void guardian_init(struct guardian *g)
 }
 
 /* ---- in the child ---- */
-
-static void silent(int level, const char *fmt, ...)
-{
-	(void)level;
-	(void)fmt;
-}
 
 static void silence_tables(const struct job *job)
 {
@@ -62,7 +56,7 @@ static void silence_tables(const struct job *job)
 static void do_job(const struct job *job)
 {
 	switch (job->kind) {
-	case JOB_TC: tc_remove(job->ifindex, job->clsact_is_ours, silent); break;
+	case JOB_TC: tc_remove(job->ifindex, job->clsact_is_ours, log_nothing); break;
 	case JOB_TABLES: silence_tables(job); break;
 	case JOB_SHARE: share_detach(job->ifindex); break;
 	case JOB_RELEASE: break;
@@ -86,10 +80,21 @@ static void leave_group(int pipe)
 	close_range(4, ~0u, 0); /* above all the daemon's sockets */
 }
 
+/* A port that is opened again and again has one place, lest it take those of others. */
+static uint32_t place_of(const struct job *jobs, uint32_t n, const struct job *job)
+{
+	for (uint32_t i = 0; i < n && i < JOBS_MAX; i++) {
+		if (jobs[i].kind == job->kind && jobs[i].ifindex == job->ifindex &&
+		    !memcmp(jobs[i].id, job->id, sizeof(job->id)))
+			return i;
+	}
+	return n;
+}
+
 static void __attribute__((noreturn)) stand_guard(int pipe)
 {
 	struct job jobs[JOBS_MAX], job;
-	uint32_t n = 0;
+	uint32_t n = 0, at;
 	ssize_t got;
 
 	leave_group(pipe);
@@ -101,7 +106,9 @@ static void __attribute__((noreturn)) stand_guard(int pipe)
 			break;
 		if (job.kind == JOB_RELEASE)
 			_exit(0);
-		jobs[n++ % JOBS_MAX] = job;
+		at = place_of(jobs, n, &job);
+		n += at == n;
+		jobs[at % JOBS_MAX] = job;
 	}
 	for (uint32_t i = 0; i < n && i < JOBS_MAX; i++)
 		do_job(&jobs[i]);
@@ -174,7 +181,7 @@ void guardian_release(struct guardian *g)
 
 	if (g->pipe < 0)
 		return;
-	tell(g, &job, silent);
+	tell(g, &job, log_nothing);
 	close(g->pipe);
 	while (waitpid(g->pid, NULL, 0) < 0 && errno == EINTR)
 		;

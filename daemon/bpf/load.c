@@ -37,14 +37,19 @@ static int remember(enum libbpf_print_level level, const char *fmt, va_list args
 	return 0;
 }
 
-static void tell_what_was_said(log_fn log)
+static void forget(void)
+{
+	said_len = 0;
+	said[0] = '\0';
+}
+
+void load_tell(log_fn log)
 {
 	char *save = NULL;
 
 	for (char *line = strtok_r(said, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
 		log(LOG_ERR, "  %s", line);
-	said_len = 0;
-	said[0] = '\0';
+	forget();
 }
 
 static void raise_memlock(void)
@@ -107,7 +112,7 @@ static struct bpf_object *open_object(const char *dir, const char *name, const v
 	}
 	if (!object) {
 		log(LOG_ERR, "%s cannot be opened: %s", path, strerror(errno));
-		tell_what_was_said(log);
+		load_tell(log);
 	}
 	return object;
 }
@@ -156,7 +161,7 @@ static int explain(const char *interface, const char *name, int err, log_fn log)
 	log(LOG_ERR,
 	    "%s: BPF object %s cannot be loaded: %s. Linux %s or newer is needed, this is %s",
 	    interface, name, strerror(-err), BPF_KERNEL_NEEDED, kernel.release);
-	tell_what_was_said(log);
+	load_tell(log);
 	return err;
 }
 
@@ -172,6 +177,7 @@ static int keep(struct bpf_object *object, struct tables *t, const char *interfa
 		bpf_object__close(object);
 		return err;
 	}
+	forget();
 	*out = object;
 	return 0;
 }

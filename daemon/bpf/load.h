@@ -14,6 +14,8 @@
 
 /* Lifts the limit of locked memory, checks capabilities. 0 or -EPERM, explained. */
 int load_prepare(log_fn log);
+/* What libbpf and the verifier said since the last load that went well; then it is forgotten. */
+void load_tell(log_fn log);
 /*
  * Loads the object for one interface; dir NULL: the one built in. The tables are shared: made by
  * the first load, reused by all others. 0 or -errno, explained.

@@ -102,10 +102,12 @@ int share_attach(struct bpf_object *object, uint32_t ifindex, bool generic)
 	if (!all_take_frags(ifindex))
 		xdp_program__set_xdp_frags_support(p, false);
 	err = xdp_program__attach(p, (int)ifindex, generic ? XDP_MODE_SKB : XDP_MODE_NATIVE, 0);
-	xdp_program__close(p);
-	/* Where libxdp finds no way to make a dispatcher it attaches the program alone. */
-	if (!err && !share_find(ifindex))
+	/* Where libxdp finds no way to make a dispatcher it attaches the program alone, for longer than we live. */
+	if (!err && !share_find(ifindex)) {
+		xdp_program__detach(p, (int)ifindex, generic ? XDP_MODE_SKB : XDP_MODE_NATIVE, 0);
 		err = -EPROTONOSUPPORT;
+	}
+	xdp_program__close(p);
 	return err;
 }
 

@@ -289,19 +289,13 @@ int tc_open(struct tc *tc, const char *object_dir, const char *interface, uint32
 	return err;
 }
 
-static void quiet(int level, const char *fmt, ...)
-{
-	(void)level;
-	(void)fmt;
-}
-
 void tc_close(struct tc *tc)
 {
 	if (!tc->object)
 		return;
 	close_links(tc);
 	if (tc->netlink)
-		tc_remove(tc->ifindex, tc->clsact_is_ours, quiet);
+		tc_remove(tc->ifindex, tc->clsact_is_ours, log_nothing);
 	bpf_object__close(tc->object);
 	memset(tc, 0, sizeof(*tc));
 	tc->links[0] = tc->links[1] = -1;

@@ -61,6 +61,7 @@ void mirror_links_listed(struct mirror *m)
 		if (mif->listed || !mif->exists)
 			continue;
 		mif->exists = false;
+		mif->lost = true;
 		mif->flags = 0;
 		mif->changed = true;
 		changed(m);
@@ -175,6 +176,7 @@ static void apply_link(struct mirror *m, const struct nlmsghdr *nlh)
 		return;
 	before = *mif;
 	mif->exists = nlh->nlmsg_type == RTM_NEWLINK;
+	mif->lost |= !mif->exists;
 	mif->listed = mif->exists;
 	mif->flags = mif->exists ? info->ifi_flags : 0;
 	get_u32(a.at[IFLA_MTU], &mif->mtu);

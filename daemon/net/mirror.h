@@ -45,6 +45,7 @@ struct mirror_if {
 	uint32_t ifindex;
 	uint32_t again; /* another interface of that name, which was told and is not used */
 	bool exists;
+	bool lost; /* it was gone since the user of it cleared this: nothing that was bound to it still is */
 	bool listed;	/* in the dump that is being read */
 	uint32_t flags; /* IFF_* */
 	uint32_t mtu;

@@ -22,9 +22,9 @@ int watch_open(struct watch *w, struct mirror *m, log_fn log);
 void watch_close(struct watch *w);
 int watch_fd(const struct watch *w);
 /* Takes all pending changes; reads everything anew when the kernel dropped some. */
+void watch_poll(struct watch *w);
 /* Reads all tables anew. */
 void watch_resync(struct watch *w);
-void watch_poll(struct watch *w);
 /*
  * Lets the kernel resolve or confirm a neighbour, at a rate that depends on its state. Frames that
  * need it wait, so this is called again and again.

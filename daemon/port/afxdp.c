@@ -16,6 +16,9 @@
 /* The UDP socket costs a system call, the rings do not: look into it so often. */
 #define DOOR_BUSY_NS 50000
 #define DOOR_IDLE_NS 5000
+/* Between two tries to open an interface that has come back, if the first fails; doubles. */
+#define MEND_WAIT 1000000000ull
+#define MEND_WAIT_MAX (64 * MEND_WAIT)
 
 _Static_assert(TX_PAYLOAD_OFFSET >= FRAME_HEADERS_MAX, "headers fit");
 _Static_assert(FRAME_IP_MAX + FRAME_ETH_LEN + 8 <= RX_ROOM, "received frames fit");
@@ -315,6 +318,7 @@ static int open_programs(struct afxdp *a, const struct afxdp_params *p)
 		.allow_generic = p->cfg->allow_generic,
 		.adopt = p->cfg->adopt,
 		.share = p->cfg->share,
+		.again = p->again,
 	};
 	int err = attach_open(&a->attach, &params, p->shared, a->log);
 
@@ -339,6 +343,7 @@ static int open_socket(struct afxdp *a, const struct afxdp_params *p, uint32_t q
 		.hw_ring = a->facts.rx_ring,
 		.transmit = queue < a->tx_queues,
 		.generic = a->attach.generic,
+		.again = p->again,
 	};
 	struct xsk *x = &a->xsks[queue];
 	int err = xsk_open(x, &params, a->log);
@@ -392,9 +397,10 @@ static int open_all(struct afxdp *a, const struct afxdp_params *p)
 	if (err)
 		return err;
 	a->opened_on = a->mif->ifindex;
+	a->mif->lost = false;
 	take_state(a);
 	count_queues(a);
-	a->port.speed = p->cfg->link_mbps ? p->cfg->link_mbps : a->facts.speed;
+	a->port.speed = ifstate_speed(a->port.name, p->cfg->link_mbps, &a->facts, p->cfg->mark, a->log);
 	err = check_queues(a);
 	/* The UDP port first: if it is taken, another daemon serves this interface. */
 	if (!err)
@@ -438,21 +444,10 @@ int afxdp_open(struct afxdp *a, const struct afxdp_params *p)
 	return 0;
 }
 
-static void mark(struct afxdp *a)
-{
-	if (!a->port.speed) {
-		a->log(LOG_WARNING,
-		       "%s: does not mark congestion, since the rate of its link is not known: set link_mbps",
-		       a->port.name);
-		return;
-	}
-	tables_mark(a->attach.tables, a->port.index, a->mif->ifindex, a->port.speed);
-}
-
 void afxdp_activate(struct afxdp *a, const struct portset_config *cfg)
 {
-	if (cfg->mark)
-		mark(a);
+	if (cfg->mark && a->port.speed)
+		tables_mark(a->attach.tables, a->port.index, a->mif->ifindex, a->port.speed);
 	tables_local(a->attach.tables, a->port.index, &a->port.addr);
 	tables_activate(a->attach.tables, cfg->udp_port, a->tc_open);
 }
@@ -500,14 +495,8 @@ static bool ready(const struct afxdp *a)
 bool afxdp_needs_mending(const struct afxdp *a)
 {
 	if (!a->opened_on)
-		return ready(a);
-	return !a->mif->exists || a->mif->ifindex != a->opened_on || other_queues(a);
-}
-
-static void quiet(int level, const char *fmt, ...)
-{
-	(void)level;
-	(void)fmt;
+		return a->now >= a->mend_at && ready(a);
+	return !a->mif->exists || a->mif->lost || a->mif->ifindex != a->opened_on || other_queues(a);
 }
 
 void afxdp_mend(struct afxdp *a, const struct afxdp_params *p, uint64_t now)
@@ -515,23 +504,28 @@ void afxdp_mend(struct afxdp *a, const struct afxdp_params *p, uint64_t now)
 	log_fn log = a->log;
 	int err;
 
-	if (a->mif->exists && a->opened_on == a->mif->ifindex)
+	if (a->mif->exists && a->opened_on == a->mif->ifindex && a->mif->lost)
+		log(LOG_NOTICE, "%s: the interface went and came back, and is opened anew", a->port.name);
+	else if (a->mif->exists && a->opened_on == a->mif->ifindex)
 		log(LOG_NOTICE, "%s: has another number of queues now and is opened anew", a->port.name);
 	shut(a);
 	engine_port_changed(a->engine, &a->port, now);
 	if (!ready(a))
 		return;
-	if (a->mending_fails)
-		a->log = quiet;
+	if (a->mend_wait)
+		a->log = log_nothing;
 	err = open_all(a, p);
 	a->log = log;
-	a->mending_fails = err != 0;
 	if (err) {
 		shut(a);
+		a->mend_wait = a->mend_wait ? 2 * a->mend_wait : MEND_WAIT;
+		if (a->mend_wait > MEND_WAIT_MAX)
+			a->mend_wait = MEND_WAIT_MAX;
+		a->mend_at = now + a->mend_wait;
 		return;
 	}
+	a->mend_wait = a->mend_at = 0;
 	route_table_forget(&a->routes);
-	a->mif->changed = false;
 	tell(a);
 	afxdp_activate(a, p->cfg);
 	engine_port_changed(a->engine, &a->port, now);

@@ -27,7 +27,7 @@ struct afxdp {
 	struct ip wanted; /* address asked for by NAME@ADDRESS */
 	bool address_wanted;
 	uint32_t opened_on; /* the interface that has our programs and sockets; 0: none */
-	bool mending_fails; /* and has been told */
+	uint64_t mend_at, mend_wait; /* when to try again; not 0: it has failed, and was told */
 	struct ethtool_facts facts;
 	struct attach attach;
 	struct tc tc;
@@ -59,6 +59,7 @@ struct afxdp_params {
 	struct tables *shared;
 	struct guardian *guardian;
 	struct engine *engine;
+	bool again; /* not at start: nothing is waited for */
 };
 
 /* 0 or -errno, explained; nothing is left attached then. */

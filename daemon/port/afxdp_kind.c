@@ -77,6 +77,7 @@ static void mend(void *shared, struct port *port, const struct portset_config *c
 		.shared = &s->tables,
 		.guardian = &s->guardian,
 		.engine = a->engine,
+		.again = true,
 	};
 
 	/* The engine holds on to the tables that this port had, and they are those of our own programs. */

@@ -68,3 +68,15 @@ void ifstate_tell(const struct mirror_if *mif, const struct port *port, bool was
 	    port->up ? "up" : "down", ip_text(&port->addr, text), port->mtu,
 	    mif->exists ? "" : "; the interface is gone");
 }
+
+uint32_t ifstate_speed(const char *name, uint32_t configured, const struct ethtool_facts *facts, bool mark,
+		       log_fn log)
+{
+	uint32_t speed = configured ? configured : facts->speed;
+
+	if (mark && !speed)
+		log(LOG_WARNING,
+		    "%s: does not mark congestion, since the rate of its link is not known: set link_mbps",
+		    name);
+	return speed;
+}

@@ -282,11 +282,7 @@ static int open_port(void *shared, const struct port_params *p, struct port **ou
 	if (!err)
 		take_state(s);
 	ethtool_read(p->name, &facts);
-	s->port.speed = p->cfg->link_mbps ? p->cfg->link_mbps : facts.speed;
-	if (p->cfg->mark && !s->port.speed)
-		s->log(LOG_WARNING,
-		       "%s: does not mark congestion, since the rate of its link is not known: set link_mbps",
-		       p->name);
+	s->port.speed = ifstate_speed(p->name, p->cfg->link_mbps, &facts, p->cfg->mark, s->log);
 	vqueue_set(&s->port.vq, s->mif->ifindex, p->cfg->mark ? s->port.speed : 0);
 	if (!err)
 		err = sock_tx_open(s);

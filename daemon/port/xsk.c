@@ -9,7 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BUSY_TRIES 100 /* of 10 ms: a queue stays busy up to 33 ms after its old socket closed */
+#define BUSY_TRIES 100	   /* of 10 ms: another daemon may just be ending */
+#define BUSY_TRIES_AGAIN 5 /* a queue stays busy up to 33 ms after its old socket closed */
 #define BUSY_WAIT_NS 10000000
 #define KICK_TRIES 128 /* of at most 32 frames each, in one flush: never endless */
 #define REAP_BATCH 256
@@ -122,7 +123,7 @@ static int bind_patiently(struct xsk *x, const struct xsk_params *p, uint16_t bi
 	struct timespec wait = { .tv_nsec = BUSY_WAIT_NS };
 	int err = -EBUSY;
 
-	for (int i = 0; i < BUSY_TRIES && err == -EBUSY; i++) {
+	for (int i = 0; i < (p->again ? BUSY_TRIES_AGAIN : BUSY_TRIES) && err == -EBUSY; i++) {
 		if (i)
 			nanosleep(&wait, NULL);
 		err = try_bind(x, p, bind_flags, umem_failed);

@@ -21,6 +21,7 @@ struct xsk_params {
 	uint32_t hw_ring;   /* the driver's receive ring, 0 unknown */
 	bool transmit;	    /* the interface has a transmit queue of this number */
 	bool generic;	    /* XDP runs in generic mode */
+	bool again;	    /* while the daemon works: wait for the old socket, and no longer */
 };
 
 struct xsk {

@@ -39,7 +39,7 @@ start_under_systemd()
 	for host in h1 h2; do
 		kill "${daemon_pid[$host]}"
 		wait "${daemon_pid[$host]}"
-		export JOURNAL_STREAM=8:1
+		export JOURNAL_STREAM; JOURNAL_STREAM=$(stat -c %d:%i "$work/$host.log")
 		start_daemon $host || return 1
 		unset JOURNAL_STREAM
 	done

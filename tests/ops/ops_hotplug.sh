@@ -8,9 +8,9 @@ PORT_NS=${PORT_NS:-mrhp$$}
 
 planes=(v0 v1)
 
-link_make() {	# number
-	ip link add "v$1" netns "${ns}a" mtu 3498 numrxqueues 4 numtxqueues 4 type veth \
-		peer name "v$1" netns "${ns}b" mtu 3498 numrxqueues 4 numtxqueues 4
+link_make() {	# number [ifindex in a, and in b]
+	ip link add "v$1" netns "${ns}a" ${2:+index "$2"} mtu 3498 numrxqueues 4 numtxqueues 4 type veth \
+		peer name "v$1" netns "${ns}b" ${3:+index "$3"} mtu 3498 numrxqueues 4 numtxqueues 4
 	ip -n "${ns}a" address add "10.8$1.0.1/24" dev "v$1"
 	ip -n "${ns}b" address add "10.8$1.0.2/24" dev "v$1"
 	ip -n "${ns}a" link set "v$1" up
@@ -77,14 +77,53 @@ back() {
 	ports_become "v0 up, v1 up"
 }
 
-only_v0_carries() {
-	local status
-	ip -n "${ns}a" link set v1 down
-	ports_become "v0 up, v1 DOWN"
-	transfers 10.80.0.1
+v1_too() {
+	ip -n "${ns}a" link del v1
+	ports_become "v0 up, v1 DOWN" || return
+	link_make 1
+	ports_become "v0 up, v1 up"
+}
+
+carries_alone() {	# number of the plane, and of the other
+	local status states=(up up)
+	states[$2]=DOWN
+	ip -n "${ns}a" link set "v$2" down
+	ports_become "v0 ${states[0]}, v1 ${states[1]}"
+	transfers "10.8$1.0.1"
 	status=$?
-	ip -n "${ns}a" link set v1 up
+	ip -n "${ns}a" link set "v$2" up
 	ports_become "v0 up, v1 up" && return $status
+}
+
+only_v0_carries() {
+	carries_alone 0 1
+}
+
+only_v1_carries() {
+	carries_alone 1 0
+}
+
+index_of() {	# a|b interface
+	in_ns "$1" cat "/sys/class/net/$2/ifindex" 2>/dev/null || ip -n "$ns$1" -o link show "$2" | cut -d: -f1
+}
+
+# To the daemons it is one moment, and the number is the same.
+replaced_at_once() {
+	local in_a in_b
+	in_a=$(index_of a v0) && in_b=$(index_of b v0) || return
+	kill -STOP "${daemon[a]}" "${daemon[b]}"
+	ip -n "${ns}a" link del v0 && link_make 0 "$in_a" "$in_b"
+	local status=$?
+	kill -CONT "${daemon[a]}" "${daemon[b]}"
+	wait_until grep -q "v0: the interface went and came back" "$work/log.a"
+	wait_until grep -q "v0: the interface went and came back" "$work/log.b"
+	[[ $status == 0 ]] && ports_become "v0 up, v1 up"
+}
+
+# An interface of the name that was configured, while ours had another.
+renamed_and_replaced() {
+	renamed && ip -n "${ns}a" link del w0 && wait_until ports_are a "w0 DOWN, v1 up" && link_make 0 &&
+		ports_become "v0 up, v1 up"
 }
 
 renamed() {
@@ -127,8 +166,9 @@ all_bare() {
 }
 
 check "two hosts, two planes" two_hosts
-launch a
-launch b
+# Descriptor 0 is one of theirs then, and nobody else may close it.
+stdin=- launch a
+stdin=- launch b
 check "both planes are up" ports_become "v0 up, v1 up"
 traffic_on
 check "v0 is deleted: its port goes down" gone
@@ -141,9 +181,16 @@ check "v0 carries by itself" only_v0_carries
 check "again" gone
 check "and back again" back
 check "v0 carries by itself" only_v0_carries
+check "v1 is deleted, too, and comes back" v1_too
+check "v0 still carries by itself" only_v0_carries
+check "and so does v1" only_v1_carries
+check "v0 is replaced within a moment by one of the same number" replaced_at_once
+check "v0 carries by itself" only_v0_carries
 check "a renamed interface is followed" renamed
 check "and carries" transfers 10.80.0.1
 check "also back" renamed_back
+check "renamed, and another takes its name" renamed_and_replaced
+check "v0 carries by itself" only_v0_carries
 over a
 over b
 if few_queues >/dev/null 2>&1; then

@@ -9,6 +9,7 @@
 exchange=$build/tests/net/exchange
 planes=(v0)
 
+# stdin=- closes the daemon's.
 launch() {	# [VARIABLE=VALUE...] a|b options of mroced: 0 when it is ready
 	local where env=() use=() plane
 	while [[ ${1:-} == *=* ]]; do
@@ -22,7 +23,7 @@ launch() {	# [VARIABLE=VALUE...] a|b options of mroced: 0 when it is ready
 	done
 	: >"$work/log.$where"
 	env "${env[@]}" nsenter --net="/run/netns/$ns$where" "$build/mroced" --socket "$work/$where.sock" \
-		"${use[@]}" "$@" >>"$work/log.$where" 2>&1 &
+		"${use[@]}" "$@" <&"${stdin:-0}" >>"$work/log.$where" 2>&1 &
 	daemon[$where]=$!
 	wait_until ready_or_over "$where"
 	grep -q ready: "$work/log.$where" || { cat "$work/log.$where"; return 1; }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <syslog.h>
 #include <unistd.h>
@@ -147,6 +148,28 @@ START_TEST(slow_reader__is_told_how_many_it_lost)
 }
 END_TEST
 
+/* The loss is told by the next event, before epoll sees enough room: it must not go on to say that there is. */
+START_TEST(slow_reader__leaves_the_worker_in_peace)
+{
+	struct epoll_event event;
+	int fd = listener(5);
+	json_t *o;
+
+	happen(FLOOD);
+	for (int i = 0; i < 8; i++) {
+		o = next(fd);
+		ck_assert_ptr_nonnull(o);
+		json_decref(o);
+	}
+	happen(1);
+	while ((o = next(fd)))
+		json_decref(o);
+	worker_wait(d, 0);
+	ck_assert_int_eq(epoll_wait(d->epoll, &event, 1, 0), 0);
+	close(fd);
+}
+END_TEST
+
 START_TEST(slow_reader__costs_others_nothing)
 {
 	int slow = listener(5), quick = listener(6);
@@ -201,6 +224,7 @@ static Suite *monitor_suite(void)
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, note__has_its_facts);
 	tcase_add_test(tc, slow_reader__is_told_how_many_it_lost);
+	tcase_add_test(tc, slow_reader__leaves_the_worker_in_peace);
 	tcase_add_test(tc, slow_reader__costs_others_nothing);
 	tcase_add_test(tc, listeners__are_few);
 	tcase_add_test(tc, end__is_told);
