@@ -158,10 +158,12 @@ static void print_json(const struct coll_test *t, const struct world *w, json_t 
 
 /* ---- measuring ---- */
 
-/* Reliable: nothing may be wrong. Tolerant: nothing that was there. */
+/* Reliable: nothing may be wrong. Tolerant: nothing that was there; a transform spreads what was not over all. */
 static uint64_t unexplained(const struct coll_test *t, const struct coll_result *r)
 {
-	if (t->options.max_missing && (opts.hadamard || r->wrong <= r->explained))
+	if (t->options.max_missing && opts.hadamard)
+		return r->explained ? 0 : r->wrong;
+	if (t->options.max_missing && r->wrong <= r->explained)
 		return 0;
 	return r->wrong;
 }
@@ -352,6 +354,10 @@ int cmd_collective(int argc, char **argv)
 		return opt_misuse(&collective_table, "needs a COLLECTIVE");
 	if (opts.max == UINT64_MAX)
 		opts.max = opts.min;
+	if (opts.max < opts.min)
+		return opt_misuse(&collective_table,
+				  "--maxbytes %llu is less than --minbytes %llu: no size is left",
+				  (unsigned long long)opts.max, (unsigned long long)opts.min);
 	status = complete_test(argv[first], &t);
 	if (!status)
 		status = find_world(argc - first - 1, argv + first + 1, &w);

@@ -18,6 +18,8 @@
 /* A rank that is not there yet is tried again after so long, and each try lasts at most so long. */
 #define RETRY_MS 20
 #define TRY_MS 1000
+/* Who has come and said nothing for so long makes way, if there is no other place. */
+#define SILENT_MS 1000
 
 /* What both tell each other; little endian. */
 struct hello {
@@ -61,10 +63,13 @@ struct meeting {
 	struct mroce_comm *comm;
 	struct mroce_listener *listener;
 	uint64_t end; /* ms */
-	/* Those who came and have not said who they are. */
-	struct mroce_conn *came[MROCE_COMM_RANKS];
-	struct message hello[MROCE_COMM_RANKS], sent[MROCE_COMM_RANKS];
-	uint32_t ncame;
+	/* Those who come; fewer than `size` of them are ranks, so there is always a place for a stranger, too. */
+	struct guest {
+		struct mroce_conn *conn; /* has not said who it is; NULL: nobody, or seated */
+		struct message hello, sent;
+		uint64_t since; /* ms */
+		bool seated;	/* a peer now; our hello to it may be on its way */
+	} guests[MROCE_COMM_RANKS];
 };
 
 static int remaining_ms(const struct meeting *t)
@@ -95,11 +100,16 @@ static int greet(struct mroce_comm *c, struct mroce_conn *conn, uint32_t slot, b
 	return 0;
 }
 
+static bool is_hello(const struct hello *h)
+{
+	return le32toh(h->magic) == MAGIC;
+}
+
 static int check_hello(struct mroce_comm *c, const struct mroce_conn *conn, const struct hello *h)
 {
 	const char *who = mroce_conn_peer(conn);
 
-	if (le32toh(h->magic) != MAGIC || le32toh(h->version) != VERSION)
+	if (!is_hello(h) || le32toh(h->version) != VERSION)
 		return comm_break(c, -EPROTO, "%s: no communicator of this version is there", who);
 	if (le32toh(h->size) != c->size || le64toh(h->seed) != c->seed)
 		return comm_break(
@@ -141,64 +151,91 @@ static int connect_to(struct meeting *t, uint32_t rank)
 	return err;
 }
 
-/* One who came has said who it is, or has gone. */
+static struct hello *guest_hello(struct mroce_comm *c, uint32_t i)
+{
+	return hello_at(c, 1 + c->size + i);
+}
+
+/* One who came has said who it is, or something else, or has gone. */
 static int seat(struct meeting *t, uint32_t i)
 {
 	struct mroce_comm *c = t->comm;
-	const struct hello *h = hello_at(c, 1 + c->size + i);
+	struct guest *g = &t->guests[i];
+	const struct hello *h = guest_hello(c, i);
 	uint32_t rank;
 	int err;
 
-	if (mroce_conn_error(t->came[i]) != MROCE_OK) {
-		mroce_conn_close(&t->came[i]);
+	if (mroce_conn_error(g->conn) != MROCE_OK || !is_hello(h)) {
+		mroce_conn_close(&g->conn);
 		return 0;
 	}
-	err = check_hello(c, t->came[i], h);
+	err = check_hello(c, g->conn, h);
 	if (err)
 		return err;
 	rank = le32toh(h->rank);
 	if (rank <= c->rank || rank >= c->size || c->peers[rank].conn)
 		return comm_break(
 			c, -EPROTO, "%s says it is rank %u, which %s: give all the same list",
-			mroce_conn_peer(t->came[i]), rank,
+			mroce_conn_peer(g->conn), rank,
 			rank < c->size && c->peers[rank].conn ? "is here already"
 							      : "does not connect to here");
-	c->peers[rank].conn = t->came[i];
-	mroce_conn_set_data(t->came[i], (void *)(uintptr_t)rank);
-	t->came[i] = NULL;
-	t->sent[i].cannot_fail = false;
-	t->sent[i].rank = rank;
+	c->peers[rank].conn = g->conn;
+	mroce_conn_set_data(g->conn, (void *)(uintptr_t)rank);
+	g->conn = NULL;
+	g->seated = true;
+	g->sent.cannot_fail = false;
+	g->sent.rank = rank;
 	return 0;
 }
 
+/* A place for one who comes, or NULL: only strangers can be so many. Ranks speak at once. */
+static struct guest *place(struct meeting *t)
+{
+	struct guest *oldest = NULL;
+
+	for (uint32_t i = 0; i < t->comm->size; i++) {
+		struct guest *g = &t->guests[i];
+
+		if (!g->conn && !g->seated)
+			return g;
+		if (g->conn && (!oldest || g->since < oldest->since))
+			oldest = g;
+	}
+	if (!oldest || coll_now_ms() - oldest->since < SILENT_MS)
+		return NULL;
+	mroce_conn_close(&oldest->conn);
+	return oldest;
+}
+
+/* Who finds no place waits with the daemon, and comes again if that takes too long. */
 static int accept_one(struct meeting *t)
 {
 	struct mroce_comm *c = t->comm;
-	struct mroce_conn *conn;
-	uint32_t i = t->ncame;
-	int err = mroce_accept(t->listener, 0, &conn);
+	struct guest *g = place(t);
+	uint32_t i;
+	int err;
 
+	if (!g)
+		return 0;
+	i = (uint32_t)(g - t->guests);
+	err = mroce_accept(t->listener, 0, &g->conn);
 	if (err == -EAGAIN)
 		return 0;
 	if (err)
 		return comm_fail(c, err, "service %u: %s", c->service + c->rank,
 				 mroce_last_error(c->m));
-	if (i == c->size) {
-		/* Only strangers can be so many. */
-		mroce_conn_close(&conn);
-		return 0;
-	}
-	t->came[i] = conn;
-	t->ncame++;
-	return greet(c, conn, 1 + c->size + i, true, &t->hello[i], &t->sent[i]);
+	g->since = coll_now_ms();
+	/* Of the one before. */
+	memset(guest_hello(c, i), 0, sizeof(struct hello));
+	return greet(c, g->conn, 1 + c->size + i, true, &g->hello, &g->sent);
 }
 
 static int seat_all(struct meeting *t)
 {
 	int err = 0;
 
-	for (uint32_t i = 0; i < t->ncame && !err; i++)
-		if (t->came[i] && t->hello[i].done)
+	for (uint32_t i = 0; i < t->comm->size && !err; i++)
+		if (t->guests[i].conn && t->guests[i].hello.done)
 			err = seat(t, i);
 	return err;
 }
@@ -216,9 +253,9 @@ static int await_sent(struct meeting *t)
 {
 	int err = 0;
 
-	for (uint32_t i = 0; i < t->ncame && !err; i++)
-		if (!t->came[i] && t->sent[i].rank)
-			err = comm_await(t->comm, &t->sent[i]);
+	for (uint32_t i = 0; i < t->comm->size && !err; i++)
+		if (t->guests[i].seated)
+			err = comm_await(t->comm, &t->guests[i].sent);
 	return err;
 }
 
@@ -280,9 +317,9 @@ static int listen_and_meet(struct mroce_comm *c)
 		return comm_fail(c, err, "service %u: %s", c->service + c->rank,
 				 mroce_last_error(c->m));
 	err = meet(&t);
-	for (uint32_t i = 0; i < t.ncame; i++)
-		if (t.came[i])
-			mroce_conn_close(&t.came[i]);
+	for (uint32_t i = 0; i < c->size; i++)
+		if (t.guests[i].conn)
+			mroce_conn_close(&t.guests[i].conn);
 	mroce_listener_free(&t.listener);
 	return err;
 }

@@ -114,7 +114,7 @@ int comm_progress(struct mroce_comm *c, int timeout_ms);
 /* The region that [addr, addr + length) is in; NULL: in none. */
 const struct memory *memory_find(const struct mroce_comm *c, const void *addr, size_t length);
 int memory_get(struct mroce_comm *c, size_t size, struct memory **out);
-void memory_put(struct mroce_comm *c, struct memory **memory);
+void memory_put(struct memory **memory);
 void memory_free_all(struct mroce_comm *c);
 /* Room for the next operation; every arena_take() is rounded up to ARENA_ALIGN. */
 #define ARENA_ALIGN 64
@@ -136,7 +136,8 @@ struct request {
 	void *out;
 	size_t in_count, out_count; /* elements */
 	bool reduces;
-	bool rings; /* knows how to go round */
+	bool rings;    /* knows how to go round */
+	bool in_moves; /* `in` is taken to its place in `out` at once: no copy of it is needed */
 };
 
 struct operation {
@@ -168,7 +169,7 @@ int operation_begin(struct mroce_comm *c, const struct request *r, struct operat
 int operation_end(struct operation *o, int err);
 /* Notes what is missing in a message that belongs at element `first` of the result. */
 int operation_note(struct operation *o, const struct message *m, size_t first);
-/* A message's gaps in elements: an array from malloc. */
+/* A message's gaps in elements: an array from malloc. Others wait for messages: without memory the comm breaks. */
 int operation_gaps(struct operation *o, const struct message *m, struct gap **gaps);
 bool is_tolerant(const struct mroce_coll_options *o);
 

@@ -36,7 +36,7 @@ int memory_get(struct mroce_comm *c, size_t size, struct memory **out)
 	return 0;
 }
 
-void memory_put(struct mroce_comm *c, struct memory **memory)
+void memory_put(struct memory **memory)
 {
 	struct memory *mem = *memory;
 
@@ -44,9 +44,7 @@ void memory_put(struct mroce_comm *c, struct memory **memory)
 		return;
 	*memory = NULL;
 	LIST_REMOVE(mem, entry);
-	/* Without a context all regions are gone already. */
-	if (c->m)
-		mroce_mr_free(&mem->mr);
+	mroce_mr_free(&mem->mr);
 	free(mem);
 }
 
@@ -56,7 +54,7 @@ void memory_free_all(struct mroce_comm *c)
 
 	c->arena = NULL;
 	while ((mem = LIST_FIRST(&c->memories)))
-		memory_put(c, &mem);
+		memory_put(&mem);
 }
 
 int mroce_comm_alloc(struct mroce_comm *comm, size_t size, void **out)
@@ -81,7 +79,7 @@ void mroce_comm_free(struct mroce_comm *comm, void **memory)
 	LIST_FOREACH(mem, &comm->memories, entry) {
 		if (mem->addr != *memory || mem == comm->arena)
 			continue;
-		memory_put(comm, &mem);
+		memory_put(&mem);
 		break;
 	}
 	*memory = NULL;
@@ -97,7 +95,7 @@ int arena_reset(struct mroce_comm *c, size_t size)
 	/* Twice as much as before, so that growing sizes do not make a new region each time. */
 	if (c->arena && size < 2 * c->arena->size)
 		size = 2 * c->arena->size;
-	memory_put(c, &c->arena);
+	memory_put(&c->arena);
 	return memory_get(c, size, &c->arena);
 }
 

@@ -134,7 +134,7 @@ static int begin_plain(struct operation *o, const struct request *r)
 {
 	struct mroce_comm *c = o->comm;
 	size_t in_bytes = r->in_count * o->unit, out_bytes = r->out_count * o->unit;
-	bool copy_in = in_bytes && !memory_find(c, r->in, in_bytes);
+	bool copy_in = in_bytes && !r->in_moves && !memory_find(c, r->in, in_bytes);
 	bool copy_out = out_bytes && !memory_find(c, r->out, out_bytes);
 	size_t staging = r->reduces ? share_size(c, r->in_count) * o->unit * c->size : 0;
 	uint8_t *in;
@@ -235,7 +235,7 @@ int operation_gaps(struct operation *o, const struct message *m, struct gap **ga
 	struct gap *list = malloc((m->ngaps + 1) * sizeof(*list));
 
 	if (!list)
-		return comm_fail(o->comm, -ENOMEM, "no memory for %u gaps", m->ngaps);
+		return comm_break(o->comm, -ENOMEM, "no memory for %u gaps", m->ngaps);
 	for (uint32_t i = 0; i < m->ngaps; i++)
 		list[i] = in_elements(o, &o->comm->gaps[m->first_gap + i]);
 	*gaps = list;
@@ -255,7 +255,7 @@ int operation_note(struct operation *o, const struct message *m, size_t first)
 			struct mroce_coll_gap *more = realloc(c->missing, room * sizeof(*more));
 
 			if (!more)
-				return comm_fail(c, -ENOMEM, "no memory for %zu gaps", room);
+				return comm_break(c, -ENOMEM, "no memory for %zu gaps", room);
 			c->missing = more;
 			c->missing_room = room;
 		}

@@ -61,9 +61,12 @@ done
 check "all-reduce, int32 maximum" operation all-reduce -d int32 -o max
 check "all-reduce, float16, ring" operation all-reduce -d float16 --algorithm ring
 check "all-reduce, transformed" operation all-reduce --hadamard -o average -b 2M
+check "all-reduce, transformed, float16" operation all-reduce --hadamard -d float16 -o average -b 100001
+check "reduce-scatter, transformed, bfloat16" operation reduce-scatter --hadamard -d bfloat16 -b 100001
 check "broadcast from another root" operation broadcast -r 3
 check "hosts from a file" from_file
 check "a misspelt collective" complains 2 "give all-reduce" all-reduse "${hosts[@]}"
+check "no size" complains 2 "--maxbytes 1024 is less than --minbytes 4096" -b 4K -e 1K all-reduce "${hosts[@]}"
 check "no hosts" complains 2 "needs HOSTs" all-reduce
 check "no host of ours" complains 1 "give its --rank" all-reduce 10.1.0.2 10.1.0.3
 check "a root that is none" complains 1 "ranks 0 to 3" broadcast -r 4 "${hosts[@]}"

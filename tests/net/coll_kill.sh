@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# A rank or a daemon is killed in the middle of an operation: all other ranks end with an error, soon, and name it.
+# A rank or a daemon is killed in the middle of an operation: all other ranks end with an error, soon, and name it. Strangers,
+# who are no ranks, can come and go while ranks gather.
 # shellcheck source-path=SCRIPTDIR source=coll_lib.sh
 . "$(dirname "$0")/coll_lib.sh"
 
@@ -46,7 +47,48 @@ nobody_comes() {
 	app_ends alone 4 40 && said alone "rank 1 (10.1.0.2) has not come"
 }
 
+rank_up() {	# rank mode
+	app "r$1" "h$(($1 + 1))" "$peer" "$(sock "h$(($1 + 1))")" "$1" "$2" "${hosts[@]}"
+}
+
+# Rank 0 listens, and is no server of pings.
+knocks() {
+	on h2 timeout -k 5 20 "$build/mroce" --socket "$(sock h2)" ping -c 1 --service 7100 10.1.0.1 >"$work/knock" 2>&1
+	grep "does not speak this" "$work/knock"
+}
+
+others_come() {
+	local r
+	for r in 1 2 3; do
+		rank_up $r late
+	done
+	ranks_end 0 30
+}
+
+strangers_knock() {
+	local i
+	rank_up 0 late
+	wait_until knocks || return 1
+	for ((i = 0; i < 6; i++)); do
+		knocks || return 1
+	done
+	others_come
+}
+
+strangers_stay() {
+	local good=0
+	rank_up 0 late
+	app stranger h3 "$peer" "$(sock h3)" 0 strange "${hosts[@]}"
+	wait_long 15 said stranger "strangers are there" || { cat "$work/stranger"; good=1; }
+	others_come || good=1
+	alive stranger || good=1
+	end9 stranger
+	return $good
+}
+
 check "fabric and daemons" ranks_up 4
+check "mroce ping to the service while ranks gather" strangers_knock
+check "strangers who say nothing, or nonsense" strangers_stay
 check "a killed rank is an error for all" rank_killed
 check "and is named" somebody_names_it
 check "a killed daemon is one, too" daemon_killed

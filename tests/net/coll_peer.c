@@ -7,6 +7,8 @@
  *	coll_peer SOCKET RANK loop HOST...		all-reduce again and again, until it fails: says why, status 3
  *	coll_peer SOCKET RANK disagree HOST...	rank 0 calls with another count: all have to see an error, status 3
  *	coll_peer SOCKET RANK late HOST...		as check of one size; the last rank starts late
+ *	coll_peer SOCKET RANK strange HOST...		no rank at all: connects to rank 0 again and again and says nothing, or
+ *							nonsense; stays until it is killed
  *
  * Values are small integers, so that sums are exact in every type and in any order. The line "loop runs" says that
  * the communicator stands.
@@ -16,7 +18,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
+#include "mroce.h"
 #include "mroce_collective.h"
 
 static struct mroce_comm *comm;
@@ -194,6 +198,7 @@ static void all_reduce(struct test *t)
 	release(t->kind, in);
 	if (out != in)
 		release(t->kind, out);
+	checked++;
 }
 
 static void reduce_scatter(struct test *t)
@@ -215,6 +220,7 @@ static void reduce_scatter(struct test *t)
 	check_guard(out, bytes);
 	release(t->kind, in);
 	release(t->kind, out);
+	checked++;
 }
 
 static void all_gather(struct test *t)
@@ -237,6 +243,7 @@ static void all_gather(struct test *t)
 	if (t->kind != INPLACE)
 		release(t->kind, in);
 	release(t->kind, out);
+	checked++;
 }
 
 static void all_to_all(struct test *t)
@@ -256,6 +263,7 @@ static void all_to_all(struct test *t)
 	check_guard(out, bytes);
 	release(t->kind, in);
 	release(t->kind, out);
+	checked++;
 }
 
 static void broadcast(struct test *t)
@@ -276,6 +284,7 @@ static void broadcast(struct test *t)
 		expect(t, at, i, value(root, i));
 	check_guard(at, bytes);
 	release(t->kind, at);
+	checked++;
 }
 
 static void every_collective(struct test *t)
@@ -284,7 +293,6 @@ static void every_collective(struct test *t)
 		all_reduce(t);
 		if (t->kind != INPLACE)
 			reduce_scatter(t);
-		checked += 2;
 	}
 	t->op = MROCE_SUM;
 	all_gather(t);
@@ -293,7 +301,7 @@ static void every_collective(struct test *t)
 		all_to_all(t);
 	if (mroce_barrier(comm))
 		die("barrier");
-	checked += 4;
+	checked++;
 }
 
 static void check_all(void)
@@ -521,6 +529,7 @@ static void check_misuse(void)
 	refused("type", mroce_all_reduce(comm, x, y, 1, (enum mroce_coll_type)4, MROCE_SUM, NULL));
 	refused("op", mroce_all_reduce(comm, x, y, 1, MROCE_INT32, (enum mroce_coll_op)3, NULL));
 	refused("NULL", mroce_all_reduce(comm, NULL, y, 1, MROCE_INT32, MROCE_SUM, NULL));
+	refused("NULL to gather", mroce_all_gather(comm, NULL, y, 1, MROCE_INT32, NULL));
 	refused("alignment",
 		mroce_all_reduce(comm, (char *)x + 1, y, 1, MROCE_INT32, MROCE_SUM, NULL));
 	refused("root", mroce_broadcast(comm, x, 1, MROCE_INT32, size, NULL));
@@ -564,6 +573,35 @@ static int disagree(void)
 	return err ? ends_with_error(err) : 1;
 }
 
+/* ---- strangers ---- */
+
+static int strange(const struct mroce_comm_config *config)
+{
+	const struct timespec moment = { .tv_nsec = 10000000 };
+	uint32_t wanted = 3 * config->size;
+	struct mroce_mr *nonsense;
+	struct mroce *m;
+
+	if (mroce_open(config->socket, &m) || mroce_alloc(m, 32, MROCE_ACCESS_LOCAL, &nonsense))
+		return 1;
+	memset(mroce_mr_addr(nonsense), 0x5a, 32);
+	while (wanted) {
+		struct mroce_conn *conn;
+		int err = mroce_connect(m, config->hosts[0], MROCE_COMM_SERVICE, 5000, &conn);
+
+		if (err && err != -EBUSY && err != -ECONNREFUSED)
+			return 1;
+		if (!err && --wanted % 2)
+			err = mroce_post_send(conn, 0, nonsense, 0, 32, 0);
+		if (err)
+			nanosleep(&moment, NULL);
+	}
+	puts("strangers are there");
+	fflush(stdout);
+	pause();
+	return 1;
+}
+
 int main(int argc, char **argv)
 {
 	struct mroce_comm_config config = { .timeout_ms = 20000 };
@@ -576,6 +614,8 @@ int main(int argc, char **argv)
 	config.rank = rank = (uint32_t)atoi(argv[2]);
 	config.hosts = (const char *const *)argv + 4;
 	config.size = size = (uint32_t)(argc - 4);
+	if (!strcmp(argv[3], "strange"))
+		return strange(&config);
 	if (!strcmp(argv[3], "late") && rank == size - 1)
 		sleep(2);
 	err = mroce_comm_open(&config, &comm);

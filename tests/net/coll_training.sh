@@ -46,5 +46,23 @@ for loss in 0 1; do
 	done
 done
 check "reliable: weights are the same everywhere" same_weights
+refused() {	# words options...
+	local status
+	scripts/training --quick --rate none --out "$out/refused" "${@:2}" >"$out/said" 2>&1
+	status=$?
+	cat "$out/said"
+	[[ $status == 1 ]] && grep -qF -- "$1" "$out/said" && ! ls "$out"/refused/*.txt 2>/dev/null
+}
+
+# A run that came to no third step has no percentiles, and is no reason to end.
+table_of_two_steps() {
+	mkdir "$out/two" && head -n 2 <(grep -v '^#' "$out/r/tcp-0-1.txt") >"$out/two/tcp-0-1.txt" || return 1
+	scripts/training --again --modes tcp --losses 0 --out "$out/two" 2>/dev/null | tee "$out/table"
+	[[ ${PIPESTATUS[0]} == 0 ]] && grep -qE '^0 +tcp +2 +0\.[0-9]+ +- +- +- +- ' "$out/table"
+}
+
+check "a mode that there is not" refused "no mode tol7" --modes "reliable tol7"
+check "a loss that there is not" refused "no loss much" --losses much
+check "a table of two steps" table_of_two_steps
 echo "1..$tests"
 exit $((failures > 0))
