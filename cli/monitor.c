@@ -13,6 +13,7 @@
 #include "options.h"
 
 #define RECORD_MAX 4096
+#define POLL_MS 200
 
 static uint64_t want_count;
 
@@ -115,8 +116,13 @@ static int listen_to(int fd, int nwords, char **words)
 	uint64_t seen = 0;
 
 	while (!cli_stop && (!want_count || seen < want_count)) {
-		ssize_t n = recv(fd, text, sizeof(text), 0);
+		struct pollfd event = { .fd = fd, .events = POLLIN };
+		ssize_t n;
 
+		/* A signal between the question and the wait would be noticed by the next event only. */
+		if (poll(&event, 1, POLL_MS) <= 0)
+			continue;
+		n = recv(fd, text, sizeof(text), 0);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "cmd.h"
+#include "json.h"
 #include "options.h"
 #include "perf.h"
 
@@ -141,18 +142,6 @@ static int ping_setup(struct mroce *m, const char *host, struct tally *t)
 
 /* ---- results ---- */
 
-static double num(const json_t *o, const char *key)
-{
-	return json_number_value(json_object_get(o, key));
-}
-
-static const char *str(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "-";
-}
-
 static void print_paths(const json_t *paths)
 {
 	const json_t *p;
@@ -165,9 +154,9 @@ static void print_paths(const json_t *paths)
 	json_array_foreach(paths, i, p)
 	{
 		printf("%-5.0f %-5.0f %-24s %-6.0f %-6s %10.0f %10.0f %10.0f %9.0f\n",
-		       num(p, "path"), num(p, "port"), str(p, "remote"), num(p, "sport"),
-		       str(p, "state"), num(p, "srtt_us"), num(p, "min_rtt_us"),
-		       num(p, "rttvar_us"), num(p, "repairs"));
+		       json_num(p, "path"), json_num(p, "port"), json_str(p, "remote"), json_num(p, "sport"),
+		       json_str(p, "state"), json_num(p, "srtt_us"), json_num(p, "min_rtt_us"),
+		       json_num(p, "rttvar_us"), json_num(p, "repairs"));
 	}
 }
 

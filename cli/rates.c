@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "json.h"
 #include "rates.h"
 
 /* A counter, and the rate that is made of it. */
@@ -10,9 +11,12 @@ struct rate {
 	double factor;
 };
 
+#define IDS 2
+#define NAME_MAX_LEN 160
+
 struct kind {
 	const char *list;     /* key of the array */
-	const char *ids[3];   /* that together name an object */
+	const char *ids[IDS]; /* that together name an object */
 	const char *keep[12]; /* taken over as they are */
 	struct rate rates[10];
 };
@@ -47,18 +51,12 @@ static const struct kind kinds[] = {
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
-static double number(const json_t *o, const char *key)
+/* What names the object: its ids, one behind the other. */
+static const char *name_of(const struct kind *k, const json_t *o, char name[NAME_MAX_LEN])
 {
-	return json_number_value(json_object_get(o, key));
-}
+	char text[IDS][64] = { "" };
 
-/* What names the object: its ids, one behind the other. The caller's. */
-static char *name_of(const struct kind *k, const json_t *o)
-{
-	char text[3][64] = { "" };
-	char *name;
-
-	for (int i = 0; i < 3 && k->ids[i]; i++) {
+	for (int i = 0; i < IDS && k->ids[i]; i++) {
 		const json_t *id = json_object_get(o, k->ids[i]);
 
 		if (json_is_string(id))
@@ -66,8 +64,7 @@ static char *name_of(const struct kind *k, const json_t *o)
 		else
 			snprintf(text[i], sizeof(text[i]), "%.0f", json_number_value(id));
 	}
-	if (asprintf(&name, "%s %s %s", text[0], text[1], text[2]) < 0)
-		abort();
+	snprintf(name, NAME_MAX_LEN, "%s %s", text[0], text[1]);
 	return name;
 }
 
@@ -75,16 +72,12 @@ static char *name_of(const struct kind *k, const json_t *o)
 static json_t *index_of(const struct kind *k, const json_t *root)
 {
 	json_t *by_name = json_object();
+	char name[NAME_MAX_LEN];
 	json_t *o;
 	size_t i;
 
 	json_array_foreach(json_object_get(root, k->list), i, o)
-	{
-		char *name = name_of(k, o);
-
-		json_object_set(by_name, name, o);
-		free(name);
-	}
+		json_object_set(by_name, name_of(k, o, name), o);
 	return by_name;
 }
 
@@ -106,7 +99,7 @@ static json_t *rate_of(const struct kind *k, const json_t *before, const json_t 
 			json_object_set(out, k->keep[i], json_object_get(now, k->keep[i]));
 	for (size_t i = 0; i < sizeof(k->rates) / sizeof(k->rates[0]) && k->rates[i].counter; i++) {
 		const struct rate *r = &k->rates[i];
-		double grown = growth(number(before, r->counter), number(now, r->counter));
+		double grown = growth(json_num(before, r->counter), json_num(now, r->counter));
 
 		json_object_set_new(out, r->name, json_real(r->factor * grown / seconds));
 	}
@@ -115,7 +108,7 @@ static json_t *rate_of(const struct kind *k, const json_t *before, const json_t 
 
 static double busyness(const json_t *o)
 {
-	return number(o, "tx_bps") + number(o, "rx_bps");
+	return json_num(o, "tx_bps") + json_num(o, "rx_bps");
 }
 
 static int by_busyness(const void *a, const void *b)
@@ -147,16 +140,13 @@ static json_t *rates_of(const struct kind *k, const json_t *before, const json_t
 			double seconds)
 {
 	json_t *old = index_of(k, before), *out = json_array();
+	char name[NAME_MAX_LEN];
 	json_t *o;
 	size_t i;
 
 	json_array_foreach(json_object_get(now, k->list), i, o)
-	{
-		char *name = name_of(k, o);
-
-		json_array_append_new(out, rate_of(k, json_object_get(old, name), o, seconds));
-		free(name);
-	}
+		json_array_append_new(out, rate_of(k, json_object_get(old, name_of(k, o, name)), o,
+						   seconds));
 	json_decref(old);
 	return out;
 }

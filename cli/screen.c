@@ -74,6 +74,7 @@ static void catch_signals(void)
 	} wanted[] = { { SIGWINCH, on_resize },
 		       { SIGTSTP, on_suspend },
 		       { SIGINT, on_stop },
+		       { SIGQUIT, on_stop },
 		       { SIGTERM, on_stop },
 		       { SIGHUP, on_stop } };
 	sigset_t blocked;

@@ -2,21 +2,10 @@
 /* show_text.c: the daemon's JSON as tables for people. A key that is missing prints as "-". */
 #include <stdio.h>
 #include <string.h>
+#include "json.h"
 #include "show.h"
 #include "table.h"
 #include "units.h"
-
-static const char *str(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "-";
-}
-
-static double num(const json_t *o, const char *key)
-{
-	return json_number_value(json_object_get(o, key));
-}
 
 /* Numbers, strings and booleans alike, into buf if need be. */
 static const char *any(const json_t *o, const char *key, char buf[UNIT_TEXT])
@@ -71,7 +60,7 @@ static void cell_bytes(struct table *t, const json_t *o, const char *key)
 {
 	char buf[UNIT_TEXT];
 
-	table_cell(t, "%s", format_bytes(buf, (uint64_t)num(o, key)));
+	table_cell(t, "%s", format_bytes(buf, (uint64_t)json_num(o, key)));
 }
 
 /* ---- daemon ---- */
@@ -80,11 +69,11 @@ void show_daemon(const json_t *d)
 {
 	char up[UNIT_TEXT], a[UNIT_TEXT], b[UNIT_TEXT], c[UNIT_TEXT];
 
-	printf("mroced %s, pid %s, up %s, socket %s\n", str(d, "version"), any(d, "pid", a),
-	       format_span(up, num(d, "uptime_s")), str(d, "socket"));
+	printf("mroced %s, pid %s, up %s, socket %s\n", json_str(d, "version"), any(d, "pid", a),
+	       format_span(up, json_num(d, "uptime_s")), json_str(d, "socket"));
 	printf("  clients %s, wire version %s, congestion control %s, busy %.1f %%\n",
-	       any(d, "clients", b), any(d, "wire_version", c), str(d, "cc"),
-	       100 * num(d, "busy_ratio"));
+	       any(d, "clients", b), any(d, "wire_version", c), json_str(d, "cc"),
+	       100 * json_num(d, "busy_ratio"));
 }
 
 /* ---- ports ---- */
@@ -109,7 +98,7 @@ static void port_row(struct table *t, const json_t *p)
 	table_cell(t, "%s", is_up(p) ? "up" : "DOWN");
 	cell_any(t, p, "mtu");
 	table_cell(t, "%s",
-		   num(p, "speed_mbps") > 0 ? format_rate(buf, num(p, "speed_mbps") * 1e6) : "-");
+		   json_num(p, "speed_mbps") > 0 ? format_rate(buf, json_num(p, "speed_mbps") * 1e6) : "-");
 	cells_any(t, p, back);
 }
 
@@ -119,8 +108,8 @@ static void print_neighbours(const json_t *port)
 	size_t i;
 
 	json_array_foreach(json_object_get(port, "neighbours"), i, n)
-		printf("  %s: neighbour %s %s %s\n", str(port, "name"), str(n, "addr"),
-		       str(n, "mac"), str(n, "state"));
+		printf("  %s: neighbour %s %s %s\n", json_str(port, "name"), json_str(n, "addr"),
+		       json_str(n, "mac"), json_str(n, "state"));
 }
 
 static void print_frames(const json_t *port)
@@ -131,8 +120,8 @@ static void print_frames(const json_t *port)
 		return;
 	printf("  %s: frames total %.0f free %.0f fill %.0f rx %.0f tx %.0f completion %.0f held "
 	       "%.0f\n",
-	       str(port, "name"), num(f, "total"), num(f, "free"), num(f, "fill"), num(f, "rx"),
-	       num(f, "tx"), num(f, "completion"), num(f, "held"));
+	       json_str(port, "name"), json_num(f, "total"), json_num(f, "free"), json_num(f, "fill"), json_num(f, "rx"),
+	       json_num(f, "tx"), json_num(f, "completion"), json_num(f, "held"));
 }
 
 static void port_table(const json_t *list)
@@ -169,21 +158,21 @@ static void print_conn(const json_t *c)
 {
 	char tx[UNIT_TEXT], rx[UNIT_TEXT], age[UNIT_TEXT];
 
-	printf("%s %s peer %s service %.0f pid %.0f uid %.0f\n", str(c, "id"), str(c, "state"),
-	       str(c, "peer"), num(c, "service"), num(c, "owner_pid"), num(c, "owner_uid"));
+	printf("%s %s peer %s service %.0f pid %.0f uid %.0f\n", json_str(c, "id"), json_str(c, "state"),
+	       json_str(c, "peer"), json_num(c, "service"), json_num(c, "owner_pid"), json_num(c, "owner_uid"));
 	printf("\t tx %s in %.0f msgs rx %s in %.0f msgs paths:%.0f streams:%.0f queued:%.0f "
 	       "repairs:%.0f spurious:%.0f dup_chunks:%.0f heard %s ago\n",
-	       format_bytes(tx, (uint64_t)num(c, "tx_bytes")), num(c, "tx_messages"),
-	       format_bytes(rx, (uint64_t)num(c, "rx_bytes")), num(c, "rx_messages"),
-	       num(c, "paths"), num(c, "streams"), num(c, "queued_requests"), num(c, "repairs"),
-	       num(c, "spurious_repairs"), num(c, "duplicate_chunks"),
-	       format_span(age, num(c, "last_heard_us") / 1e6));
-	if (num(c, "tolerant_complete") + num(c, "tolerant_forgiven") +
-	    num(c, "tolerant_over_bound") > 0)
+	       format_bytes(tx, (uint64_t)json_num(c, "tx_bytes")), json_num(c, "tx_messages"),
+	       format_bytes(rx, (uint64_t)json_num(c, "rx_bytes")), json_num(c, "rx_messages"),
+	       json_num(c, "paths"), json_num(c, "streams"), json_num(c, "queued_requests"), json_num(c, "repairs"),
+	       json_num(c, "spurious_repairs"), json_num(c, "duplicate_chunks"),
+	       format_span(age, json_num(c, "last_heard_us") / 1e6));
+	if (json_num(c, "tolerant_complete") + json_num(c, "tolerant_forgiven") +
+	    json_num(c, "tolerant_over_bound") > 0)
 		printf("\t tolerant: complete:%.0f forgiven:%.0f over_bound:%.0f missing %s\n",
-		       num(c, "tolerant_complete"), num(c, "tolerant_forgiven"),
-		       num(c, "tolerant_over_bound"),
-		       format_bytes(rx, (uint64_t)num(c, "tolerant_missing_bytes")));
+		       json_num(c, "tolerant_complete"), json_num(c, "tolerant_forgiven"),
+		       json_num(c, "tolerant_over_bound"),
+		       format_bytes(rx, (uint64_t)json_num(c, "tolerant_missing_bytes")));
 }
 
 void show_conns(const json_t *list)
@@ -201,15 +190,15 @@ struct path_sum {
 
 static void add_path(struct path_sum *sum, const json_t *p)
 {
-	double srtt = num(p, "srtt_us");
+	double srtt = json_num(p, "srtt_us");
 
 	sum->all++;
-	if (strcmp(str(p, "state"), "dead") != 0)
+	if (strcmp(json_str(p, "state"), "dead") != 0)
 		sum->up++;
-	sum->cwnd += num(p, "cwnd");
-	sum->in_flight += num(p, "in_flight");
-	sum->rtos += num(p, "rtos");
-	sum->deaths += num(p, "deaths");
+	sum->cwnd += json_num(p, "cwnd");
+	sum->in_flight += json_num(p, "in_flight");
+	sum->rtos += json_num(p, "rtos");
+	sum->deaths += json_num(p, "deaths");
 	if (sum->all == 1 || srtt < sum->srtt_min)
 		sum->srtt_min = srtt;
 	if (srtt > sum->srtt_max)
@@ -222,7 +211,7 @@ static void print_path_sum(const json_t *conn, const json_t *paths)
 	const json_t *p;
 	size_t i;
 
-	json_array_foreach(paths, i, p) if (!strcmp(str(p, "conn"), str(conn, "id")))
+	json_array_foreach(paths, i, p) if (!strcmp(json_str(p, "conn"), json_str(conn, "id")))
 		add_path(&sum, p);
 	if (sum.all)
 		printf("\t paths up:%u/%u cwnd:%.0f in_flight:%.0f srtt:%.0f..%.0fus rtos:%.0f "
@@ -310,9 +299,9 @@ static void counter_table(const json_t *list, bool drops_only)
 	table_start(&t, heads);
 	json_array_foreach(list, i, c)
 	{
-		bool zero = num(c, "kernel") + num(c, "engine") <= 0;
+		bool zero = json_num(c, "kernel") + json_num(c, "engine") <= 0;
 
-		if (drops_only && (zero || strcmp(str(c, "kind"), "drop")))
+		if (drops_only && (zero || strcmp(json_str(c, "kind"), "drop")))
 			continue;
 		cells_any(&t, c, keys);
 	}
@@ -348,11 +337,11 @@ void show_errors(const json_t *list)
 	table_start(&t, heads);
 	json_array_foreach(list, i, e)
 	{
-		table_cell(&t, "%s", str(e, "level"));
-		table_cell(&t, "%.0f", num(e, "count"));
-		table_cell(&t, "%s ago", format_span(first, num(e, "first_s")));
-		table_cell(&t, "%s ago", format_span(last, num(e, "last_s")));
-		table_cell(&t, "%s", str(e, "text"));
+		table_cell(&t, "%s", json_str(e, "level"));
+		table_cell(&t, "%.0f", json_num(e, "count"));
+		table_cell(&t, "%s ago", format_span(first, json_num(e, "first_s")));
+		table_cell(&t, "%s ago", format_span(last, json_num(e, "last_s")));
+		table_cell(&t, "%s", json_str(e, "text"));
 	}
 	table_end(&t, stdout);
 }

@@ -6,14 +6,15 @@
 #include <time.h>
 #include <unistd.h>
 #include "cmd.h"
+#include "json.h"
 #include "link.h"
 #include "options.h"
 #include "rates.h"
 #include "screen.h"
 #include "table.h"
 #include "units.h"
+#include "mroce/wire.h"
 
-#define PATHS_OF_TEXT 9
 
 static bool batch, want_paths;
 static uint64_t rounds;
@@ -40,25 +41,13 @@ static const struct opt_table top_table = {
 
 /* ---- one view ---- */
 
-static double num(const json_t *o, const char *key)
-{
-	return json_number_value(json_object_get(o, key));
-}
-
-static const char *str(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "-";
-}
-
 static double sum(const json_t *list, const char *key)
 {
 	double total = 0;
 	json_t *o;
 	size_t i;
 
-	json_array_foreach(list, i, o) total += num(o, key);
+	json_array_foreach(list, i, o) total += json_num(o, key);
 	return total;
 }
 
@@ -66,13 +55,13 @@ static void cell_rate(struct table *t, const json_t *o, const char *key)
 {
 	char buf[UNIT_TEXT];
 
-	table_cell(t, "%s", format_rate(buf, num(o, key)));
+	table_cell(t, "%s", format_rate(buf, json_num(o, key)));
 }
 
 static void cells_count(struct table *t, const json_t *o, const char *const *keys)
 {
 	for (; *keys; keys++)
-		table_cell(t, "%.0f", num(o, *keys));
+		table_cell(t, "%.0f", json_num(o, *keys));
 }
 
 static void print_head(const json_t *rates, FILE *out)
@@ -85,8 +74,8 @@ static void print_head(const json_t *rates, FILE *out)
 
 	strftime(clock, sizeof(clock), "%H:%M:%S", localtime_r(&now, &tm));
 	fprintf(out, "mroced %s  %s  up %s  busy %.1f %%  clients %.0f  connections %zu\n",
-		str(d, "version"), clock, format_span(up, num(d, "uptime_s")),
-		100 * num(d, "busy_ratio"), num(d, "clients"), json_array_size(conns));
+		json_str(d, "version"), clock, format_span(up, json_num(d, "uptime_s")),
+		100 * json_num(d, "busy_ratio"), json_num(d, "clients"), json_array_size(conns));
 	fprintf(out, "sending %s  receiving %s  repairs %.0f/s\n",
 		format_rate(tx, sum(conns, "tx_bps")), format_rate(rx, sum(conns, "rx_bps")),
 		sum(conns, "repairs_ps"));
@@ -104,7 +93,7 @@ static void print_ports(const json_t *list, FILE *out)
 	table_start(&t, heads);
 	json_array_foreach(list, i, p)
 	{
-		table_cell(&t, "%s", str(p, "name"));
+		table_cell(&t, "%s", json_str(p, "name"));
 		table_cell(&t, "%s", json_is_true(json_object_get(p, "up")) ? "up" : "DOWN");
 		cells_count(&t, p, keys);
 	}
@@ -112,14 +101,14 @@ static void print_ports(const json_t *list, FILE *out)
 }
 
 /* One letter a path, in order: "uuduuuuu". */
-static void paths_of(const json_t *paths, const char *conn, char text[PATHS_OF_TEXT * 2])
+static void paths_of(const json_t *paths, const char *conn, char text[MROCE_MAX_PATHS + 1])
 {
 	size_t n = 0, i;
 	json_t *p;
 
 	json_array_foreach(paths, i,
-			   p) if (!strcmp(str(p, "conn"), conn) && n < 2 * PATHS_OF_TEXT - 1)
-		text[n++] = str(p, "state")[0];
+			   p) if (!strcmp(json_str(p, "conn"), conn) && n < MROCE_MAX_PATHS)
+		text[n++] = json_str(p, "state")[0];
 	text[n] = '\0';
 }
 
@@ -130,7 +119,7 @@ static void print_conns(const json_t *list, const json_t *paths, FILE *out)
 					     ">QUEUED", "PATHS",     NULL };
 	static const char *const keys[] = { "tx_msgs_ps", "rx_msgs_ps", "repairs_ps",
 					    "queued_requests", NULL };
-	char states[PATHS_OF_TEXT * 2];
+	char states[MROCE_MAX_PATHS + 1];
 	struct table t;
 	json_t *c;
 	size_t i;
@@ -138,13 +127,13 @@ static void print_conns(const json_t *list, const json_t *paths, FILE *out)
 	table_start(&t, heads);
 	json_array_foreach(list, i, c)
 	{
-		table_cell(&t, "%s", str(c, "id"));
-		table_cell(&t, "%s", str(c, "peer"));
-		table_cell(&t, "%.0f", num(c, "service"));
+		table_cell(&t, "%s", json_str(c, "id"));
+		table_cell(&t, "%s", json_str(c, "peer"));
+		table_cell(&t, "%.0f", json_num(c, "service"));
 		cell_rate(&t, c, "tx_bps");
 		cell_rate(&t, c, "rx_bps");
 		cells_count(&t, c, keys);
-		paths_of(paths, str(c, "id"), states);
+		paths_of(paths, json_str(c, "id"), states);
 		table_cell(&t, "%s", states);
 	}
 	table_end(&t, out);
@@ -165,11 +154,11 @@ static void print_paths(const json_t *list, FILE *out)
 	table_start(&t, heads);
 	json_array_foreach(list, i, p)
 	{
-		table_cell(&t, "%s", str(p, "conn"));
-		table_cell(&t, "%.0f", num(p, "path"));
-		table_cell(&t, "%.0f", num(p, "port"));
-		table_cell(&t, "%s", str(p, "state"));
-		table_cell(&t, "%s", *str(p, "reason") ? str(p, "reason") : "-");
+		table_cell(&t, "%s", json_str(p, "conn"));
+		table_cell(&t, "%.0f", json_num(p, "path"));
+		table_cell(&t, "%.0f", json_num(p, "port"));
+		table_cell(&t, "%s", json_str(p, "state"));
+		table_cell(&t, "%s", *json_str(p, "reason") ? json_str(p, "reason") : "-");
 		cell_rate(&t, p, "tx_bps");
 		cells_count(&t, p, keys);
 	}

@@ -8,16 +8,16 @@
 #include <errno.h>
 #include <linux/bpf.h>
 #include <net/if.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 #include "cmd.h"
-#include "daemon/bpf/adopt.h"
-#include "daemon/bpf/load.h"
+#include "core/packet.h"
+#include "core/reasons.h"
 #include "options.h"
 #include "pcapng.h"
+#include "programs.h"
 #include "units.h"
 
 #define SETS_MAX 8
@@ -63,18 +63,6 @@ struct trace {
 	uint32_t id; /* 0: what an earlier trace has left in the ring is thrown away */
 };
 
-static void log_line(int level, const char *fmt, ...)
-{
-	va_list args;
-
-	(void)level;
-	va_start(args, fmt);
-	fputs("mroce: ", stderr);
-	vfprintf(stderr, fmt, args);
-	fputc('\n', stderr);
-	va_end(args);
-}
-
 /* ---- the programs ---- */
 
 static bool have_set(const struct trace *tr, uint32_t map_id)
@@ -85,42 +73,30 @@ static bool have_set(const struct trace *tr, uint32_t map_id)
 	return false;
 }
 
-static int add_interface(struct trace *tr, const char *name, uint32_t ifindex)
+static int add_program(void *ctx, struct program *p)
 {
-	struct adopt_found found;
-	struct tables t;
-	int xsks, ring, err = adopt_find(ifindex, &found);
+	struct trace *tr = ctx;
+	int ring;
 
-	if (err == -ENODEV || (!err && !found.ours) || tr->nifs == MROCE_MAX_PORTS)
-		return 0;
-	if (!err)
-		err = adopt_maps(&found, name, &t, &xsks, log_line);
-	if (err)
-		return err;
-	close(xsks);
-	tr->ifindex[tr->nifs++] = ifindex;
-	if (have_set(tr, t.id[TABLE_CONFIG]) || tr->nsets == SETS_MAX) {
-		tables_close(&t);
+	if (tr->nifs < MROCE_MAX_PORTS)
+		tr->ifindex[tr->nifs++] = p->ifindex;
+	if (have_set(tr, p->tables.id[TABLE_CONFIG]) || tr->nsets == SETS_MAX) {
+		tables_close(&p->tables);
 		return 0;
 	}
-	ring = adopt_map(found.prog_id, MROCE_MAP_TRACE);
+	ring = adopt_map(p->found.prog_id, MROCE_MAP_TRACE);
 	if (ring < 0) {
-		tables_close(&t);
+		tables_close(&p->tables);
 		return ring;
 	}
-	tr->sets[tr->nsets++] = (struct set){ t, ring };
+	tr->sets[tr->nsets++] = (struct set){ p->tables, ring };
 	return 0;
 }
 
 static int find_programs(struct trace *tr)
 {
-	struct if_nameindex *list = if_nameindex();
-	int err = list ? 0 : -errno;
+	int err = programs_each(add_program, tr);
 
-	for (struct if_nameindex *i = list; i && i->if_index && !err; i++)
-		err = add_interface(tr, i->if_name, i->if_index);
-	if (list)
-		if_freenameindex(list);
 	return err ? err : tr->nsets ? 0 : -ENOENT;
 }
 
@@ -164,40 +140,6 @@ static uint32_t header_at(const uint8_t *frame, uint32_t snap)
 	return at + MROCE_HDR_LEN <= snap ? at : 0;
 }
 
-static const char *type_name(uint8_t type)
-{
-	static const char *const names[MROCE_TYPE_MAX] = {
-		[MROCE_DATA] = "DATA",
-		[MROCE_POLL] = "POLL",
-		[MROCE_ACK] = "ACK",
-		[MROCE_NACK] = "NACK",
-		[MROCE_READ_REQ] = "READ_REQ",
-		[MROCE_CREDIT] = "CREDIT",
-		[MROCE_FORGIVE] = "FORGIVE",
-		[MROCE_HELLO] = "HELLO",
-		[MROCE_ACCEPT] = "ACCEPT",
-		[MROCE_READY] = "READY",
-		[MROCE_PROBE] = "PROBE",
-		[MROCE_PROBE_REPLY] = "PROBE_REPLY",
-		[MROCE_PORT_STATUS] = "PORT_STATUS",
-		[MROCE_CLOSE] = "CLOSE",
-		[MROCE_ERROR] = "ERROR",
-	};
-
-	return type < MROCE_TYPE_MAX && names[type] ? names[type] : "?";
-}
-
-static const char *reason_text(int reason)
-{
-	switch (reason) {
-#define X(name, number, text) \
-	case number: return text;
-		MROCE_DROP_LIST(X)
-#undef X
-	}
-	return "unknown reason";
-}
-
 static const char *verdict_text(int verdict, char buf[96])
 {
 	switch (verdict) {
@@ -213,12 +155,13 @@ static void print_event(const struct mroce_trace_event *e, const struct mroce_hd
 {
 	time_t seconds = (time_t)(ns / 1000000000);
 	char name[IF_NAMESIZE] = "?", clock[16], verdict[96];
+	const char *type = packet_type_name(h->type);
 	struct tm tm;
 
 	strftime(clock, sizeof(clock), "%H:%M:%S", localtime_r(&seconds, &tm));
 	if_indextoname(e->ifindex, name);
 	printf("%s.%09llu %s q%u 0x%08x %s path %u psn %u una %u len %u: %s\n", clock,
-	       (unsigned long long)(ns % 1000000000), name, e->queue, e->cid, type_name(h->type),
+	       (unsigned long long)(ns % 1000000000), name, e->queue, e->cid, type ? type : "?",
 	       h->path, ntohl(h->psn), ntohl(h->una), e->frame_len,
 	       verdict_text(e->verdict, verdict));
 	fflush(stdout);
@@ -302,7 +245,26 @@ static int open_file(struct trace *tr)
 	return 0;
 }
 
-static int follow(struct trace *tr, uint32_t id)
+/* Another trace has taken over if the word is not ours any more. */
+static bool is_ours(const struct trace *tr, uint32_t id)
+{
+	for (int i = 0; i < tr->nsets; i++)
+		if (__atomic_load_n(&tr->sets[i].t.config->trace, __ATOMIC_ACQUIRE) != id)
+			return false;
+	return true;
+}
+
+static void end_ours(struct trace *tr, uint32_t id)
+{
+	for (int i = 0; i < tr->nsets; i++) {
+		uint32_t expected = id;
+
+		__atomic_compare_exchange_n(&tr->sets[i].t.config->trace, &expected, 0, false,
+					    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+	}
+}
+
+static int open_rings(struct trace *tr, struct ring_buffer **out)
 {
 	struct ring_buffer *rb = ring_buffer__new(tr->sets[0].ring, on_event, tr, NULL);
 	int err = rb ? 0 : -errno;
@@ -310,18 +272,38 @@ static int follow(struct trace *tr, uint32_t id)
 	for (int i = 1; i < tr->nsets && !err; i++)
 		err = ring_buffer__add(rb, tr->sets[i].ring, on_event, tr);
 	if (err)
+		ring_buffer__free(rb);
+	*out = err ? NULL : rb;
+	return err;
+}
+
+static int follow(struct trace *tr, uint32_t id)
+{
+	FILE *out = tr->file ? tr->file : stdout;
+	struct ring_buffer *rb;
+	int err = open_rings(tr, &rb);
+	bool ours = true;
+
+	if (err)
 		return fail("the ring buffer cannot be read: %s", strerror(-err));
 	ring_buffer__consume(rb);
 	tr->id = id;
 	set_all(tr, id);
-	while (!cli_stop && (!want_count || tr->seen < want_count)) {
+	while (!cli_stop && (!want_count || tr->seen < want_count) && !ferror(out) && ours) {
 		err = ring_buffer__poll(rb, POLL_MS);
-		if ((err < 0 && err != -EINTR) || ferror(tr->file ? tr->file : stdout))
+		if (err < 0 && err != -EINTR)
 			break;
+		ours = is_ours(tr, id);
 	}
-	set_all(tr, 0);
+	end_ours(tr, id);
 	ring_buffer__free(rb);
-	return ferror(tr->file ? tr->file : stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
+	if (err < 0 && err != -EINTR)
+		return fail("the ring buffer cannot be read: %s", strerror(-err));
+	if (tr->file && ferror(out))
+		return fail("%s: cannot be written any more", file_name);
+	if (!ours)
+		return fail("ended: another trace has taken over, or 'mroce trace --off' was run");
+	return ferror(out) ? EXIT_FAILURE : EXIT_SUCCESS; /* whoever read it has gone */
 }
 
 static int run(struct trace *tr, uint32_t id)
@@ -381,9 +363,7 @@ int cmd_trace(int argc, char **argv)
 	if (parse_what(argc - first, argv + first, &id))
 		return EXIT_USAGE;
 	signals_catch();
-	err = load_prepare(log_line);
-	if (!err)
-		err = find_programs(&tr);
+	err = find_programs(&tr);
 	if (err == -ENOENT)
 		status = fail(
 			"no interface here has an mroce XDP program of this version: mroced does "

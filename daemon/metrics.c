@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/reasons.h"
 #include "daemon/journal.h"
 #include "daemon/metrics.h"
 
@@ -149,34 +150,26 @@ static void write_events(FILE *f, const struct metrics_snapshot *s)
 			(unsigned long long)s->log_lines[i]);
 }
 
+static void write_packets(FILE *f, const struct metrics_snapshot *s, const char *name, const char *label,
+			  const char *help, size_t from, size_t to)
+{
+	head(f, name, "counter", help);
+	for (const struct reason *r = &reasons[from]; r < &reasons[to]; r++)
+		fprintf(f,
+			"mroce_%s{%s=\"%s\",where=\"kernel\"} %llu\n"
+			"mroce_%s{%s=\"%s\",where=\"engine\"} %llu\n",
+			name, label, r->name, (unsigned long long)s->kernel[r->number], name, label,
+			r->name, (unsigned long long)s->engine.reasons[r->number]);
+}
+
 static void write_reasons(FILE *f, const struct metrics_snapshot *s)
 {
-	static const struct {
-		const char *name;
-		int number;
-	} drops[] = {
-#define X(name, number, text) { #name, number },
-		MROCE_DROP_LIST(X)
-	}, counts[] = { MROCE_COUNT_LIST(X)
-#undef X
-	};
-
-	head(f, "packets_dropped_total",
-	     "counter", "Packets of ours that were dropped, by reason, in the kernel's programs and in the daemon.");
-	for (size_t i = 0; i < sizeof(drops) / sizeof(drops[0]); i++)
-		fprintf(f,
-			"mroce_packets_dropped_total{reason=\"%s\",where=\"kernel\"} %llu\n"
-			"mroce_packets_dropped_total{reason=\"%s\",where=\"engine\"} %llu\n",
-			drops[i].name, (unsigned long long)s->kernel[drops[i].number],
-			drops[i].name, (unsigned long long)s->engine.reasons[drops[i].number]);
-	head(f, "packets_total", "counter",
-	     "What else became of packets, in the kernel's programs and in the daemon.");
-	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
-		fprintf(f,
-			"mroce_packets_total{outcome=\"%s\",where=\"kernel\"} %llu\n"
-			"mroce_packets_total{outcome=\"%s\",where=\"engine\"} %llu\n",
-			counts[i].name, (unsigned long long)s->kernel[counts[i].number],
-			counts[i].name, (unsigned long long)s->engine.reasons[counts[i].number]);
+	write_packets(f, s, "packets_dropped_total", "reason",
+		      "Packets of ours that were dropped, by reason, in the kernel's programs and in the daemon.",
+		      0, ndrops);
+	write_packets(f, s, "packets_total", "outcome",
+		      "What else became of packets, in the kernel's programs and in the daemon.", ndrops,
+		      nreasons);
 }
 
 static void port_gauge(FILE *f, const struct metrics_snapshot *s, const char *name,

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <jansson.h>
 #include "common/iptext.h"
+#include "core/reasons.h"
 #include "daemon/client.h"
 #include "daemon/journal.h"
 
@@ -202,18 +203,6 @@ static json_t *show_streams(struct daemon *d, uint32_t conn_id)
 
 static json_t *show_counters(struct daemon *d, uint32_t conn_id)
 {
-	static const struct {
-		const char *name;
-		int number;
-		const char *kind, *text;
-	} rows[] = {
-#define X(name, number, text) { #name, number, "drop", text },
-		MROCE_DROP_LIST(X)
-#undef X
-#define X(name, number, text) { #name, number, "count", text },
-			MROCE_COUNT_LIST(X)
-#undef X
-	};
 	uint64_t kernel[MROCE_COUNTERS] = { 0 };
 	struct engine_stats engine;
 	json_t *list = json_array();
@@ -221,14 +210,14 @@ static json_t *show_counters(struct daemon *d, uint32_t conn_id)
 	(void)conn_id;
 	d->driver->counters(d->ports, kernel);
 	engine_stats(d->engine, &engine);
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		int n = rows[i].number;
+	for (size_t i = 0; i < nreasons; i++) {
+		int n = reasons[i].number;
 
 		json_array_append_new(list, json_pack("{s:s,s:i,s:s,s:I,s:I,s:s}", "name",
-						      rows[i].name, "number", n, "kind",
-						      rows[i].kind, "kernel", (json_int_t)kernel[n],
+						      reasons[i].name, "number", n, "kind",
+						      reasons[i].kind, "kernel", (json_int_t)kernel[n],
 						      "engine", (json_int_t)engine.reasons[n],
-						      "text", rows[i].text));
+						      "text", reasons[i].text));
 	}
 	return list;
 }

@@ -26,7 +26,10 @@ static int open_mroce(const struct exchange_config *config, size_t floats, struc
 	if (!err)
 		err = mroce_comm_alloc(e->comm, floats * sizeof(float), &at);
 	if (err) {
-		fprintf(stderr, "training: rank %u: %s\n", config->rank, mroce_comm_open_error());
+		fprintf(stderr, "training: rank %u: %s\n", config->rank,
+			e && e->comm ? mroce_comm_last_error(e->comm) : mroce_comm_open_error());
+		if (e)
+			mroce_comm_close(&e->comm);
 		free(e);
 		return err;
 	}

@@ -94,7 +94,11 @@ static int join(struct exchange *e, const struct exchange_config *config)
 		close(listener);
 		return complain(e, config->hosts[next], e->after);
 	}
-	e->before = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	/* It has as long to come as we had to find the next one. */
+	if (poll(&(struct pollfd){ .fd = listener, .events = POLLIN }, 1, TRIES * (TRY_NS / 1000000)) == 0)
+		errno = ETIMEDOUT;
+	else
+		e->before = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 	close(listener);
 	if (e->before < 0)
 		return complain(e, "accept", -errno);

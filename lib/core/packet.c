@@ -42,6 +42,29 @@ bool packet_body_ok(const struct packet *p)
 	return crc32c(p->body, p->body_len) == p->body_crc;
 }
 
+const char *packet_type_name(uint8_t type)
+{
+	static const char *const names[MROCE_TYPE_MAX] = {
+		[MROCE_DATA] = "DATA",
+		[MROCE_POLL] = "POLL",
+		[MROCE_ACK] = "ACK",
+		[MROCE_NACK] = "NACK",
+		[MROCE_READ_REQ] = "READ_REQ",
+		[MROCE_CREDIT] = "CREDIT",
+		[MROCE_FORGIVE] = "FORGIVE",
+		[MROCE_HELLO] = "HELLO",
+		[MROCE_ACCEPT] = "ACCEPT",
+		[MROCE_READY] = "READY",
+		[MROCE_PROBE] = "PROBE",
+		[MROCE_PROBE_REPLY] = "PROBE_REPLY",
+		[MROCE_PORT_STATUS] = "PORT_STATUS",
+		[MROCE_CLOSE] = "CLOSE",
+		[MROCE_ERROR] = "ERROR",
+	};
+
+	return type < MROCE_TYPE_MAX ? names[type] : NULL;
+}
+
 bool packet_has_psn(uint8_t type)
 {
 	switch (type) {

@@ -34,6 +34,8 @@ int packet_parse(const void *data, uint32_t len, struct packet *p);
 /* Does the body's CRC hold? */
 bool packet_body_ok(const struct packet *p);
 /* Does a packet of this type take a PSN? */
+/* "DATA"; NULL for a type that there is not. */
+const char *packet_type_name(uint8_t type);
 bool packet_has_psn(uint8_t type);
 /* Is it one of the three set-up packets? */
 bool packet_is_setup(uint8_t type);

@@ -71,7 +71,7 @@ check "without a terminal: misuse" ends_with 2 on h1 top </dev/null
 check "screen: shows and ends with q" pty "wait:RX-PKT/S,wait:10.1.0.2,key:q,ends:0" -d 0.1
 check "paths come and go by key" pty "wait:PEER,absent:REASON,key:p,wait:REASON,key:p,absent:REASON,key:q,ends:0" -d 0.1
 check "resizing, also to almost nothing" pty "wait:PEER,size:10x40,size:2x5,size:50x200,wait:PEER,key:q,ends:0" -d 5 -n 100 -p
-for signal in SIGINT SIGTERM SIGHUP; do
+for signal in SIGINT SIGQUIT SIGTERM SIGHUP; do
 	check "terminal is put back after $signal" pty "wait:PEER,signal:$signal,ends:0" -d 0.1
 done
 check "suspended and continued" pty "wait:PEER,signal:SIGTSTP,stopped,signal:SIGCONT,wait:PEER,size:20x100,key:q,ends:0" -d 0.1

@@ -6,24 +6,6 @@
 #include <string.h>
 #include "sim.h"
 
-static const char *const type_names[MROCE_TYPE_MAX] = {
-	[MROCE_DATA] = "DATA",
-	[MROCE_POLL] = "POLL",
-	[MROCE_ACK] = "ACK",
-	[MROCE_NACK] = "NACK",
-	[MROCE_READ_REQ] = "READ_REQ",
-	[MROCE_CREDIT] = "CREDIT",
-	[MROCE_FORGIVE] = "FORGIVE",
-	[MROCE_HELLO] = "HELLO",
-	[MROCE_ACCEPT] = "ACCEPT",
-	[MROCE_READY] = "READY",
-	[MROCE_PROBE] = "PROBE",
-	[MROCE_PROBE_REPLY] = "PROBE_REPLY",
-	[MROCE_PORT_STATUS] = "PORT_STATUS",
-	[MROCE_CLOSE] = "CLOSE",
-	[MROCE_ERROR] = "ERROR",
-};
-
 static const char *const kind_names[] = {
 	[TR_TX] = "tx",		 [TR_RX] = "rx",   [TR_DROP] = "drop", [TR_REPLY] = "reply",
 	[TR_RING_FULL] = "full", [TR_APP] = "app", [TR_LOG] = "log",   [TR_EVENT] = "event",
@@ -36,7 +18,7 @@ static void print_time(uint64_t at)
 
 static void print_record(const struct trace_record *r)
 {
-	const char *type = r->type < MROCE_TYPE_MAX ? type_names[r->type] : NULL;
+	const char *type = packet_type_name(r->type);
 
 	print_time(r->at);
 	if (r->text[0]) {

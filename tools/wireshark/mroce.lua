@@ -460,15 +460,16 @@ body[11] = { 0, padding }
 body[12] = { 0, padding }
 
 body[13] = { 4, function(tree, tvb, len)
-	local item = row(tree, tvb, 0, { { "port_status.port", 1 }, { "port_status.up", 1 } })
+	local used = 4
 
+	row(tree, tvb, 0, { { "port_status.port", 1 }, { "port_status.up", 1 } })
 	add_reserved(tree, "port_status.reserved", tvb(2, 2))
 	tree:add_proto_expert_info(e.port)
 	if len >= 28 then
 		add_port(tree, tvb, 4, "The port as it is now")
-		item = 28
+		used = 28
 	end
-	return item == 28 and 28 or 4, string.format("port %u is %s", tvb(0, 1):uint(),
+	return used, string.format("port %u is %s", tvb(0, 1):uint(),
 		tvb(1, 1):uint() ~= 0 and "up" or "down")
 end }
 
