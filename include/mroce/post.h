@@ -144,7 +144,7 @@ static inline __attribute__((always_inline)) int post_check(const struct mroce_p
 {
 	if (!cid || POST_READ(c->cid) != cid)
 		return -MROCE_DROP_NO_CONN;
-	if (!cookie || cookie - POST_READ(c->first) >= MROCE_POSTED)
+	if (cookie - POST_READ(c->first) >= MROCE_POSTED)
 		return -MROCE_DROP_POST_VOID;
 	return 0;
 }

@@ -258,17 +258,6 @@ static bool waits_for_port(const struct conn *c)
 	return false;
 }
 
-/* Nothing more will follow for now: ask the peer's daemon to say when it has placed this. */
-static uint8_t letter_flags(const struct conn *c, const struct letter *l)
-{
-	uint8_t flags = l->losses ? MROCE_FLAG_REPAIR : 0;
-
-	if (l->type == MROCE_ERROR || l->type == MROCE_CLOSE || !letter_waiting(c) ||
-	    pace_is_sparse(c))
-		flags |= MROCE_FLAG_ACK_REQ;
-	return flags;
-}
-
 static uint32_t conn_transmit(struct conn *c, uint32_t quota)
 {
 	uint32_t n = 0;
@@ -295,6 +284,10 @@ static uint32_t conn_transmit(struct conn *c, uint32_t quota)
 			if (!waits_for_port(c))
 				conn_unready(c);
 			break;
+		}
+		if (handover_possible(p->port, c->e->now)) {
+			n += handover_send(c, p, l, quota - n);
+			continue;
 		}
 		err = path_send(p, l, letter_flags(c, l));
 		if (err == -EAGAIN) {
