@@ -65,6 +65,8 @@ static const struct setting settings[] = {
 	  NULL, "take generic (slow) XDP mode where a driver has no native one" },
 	{ "ports", "nack", "no-nack", 0, KIND_BOOL, false, AT(nack), 0, 1, 1, NULL,
 	  NULL, "no NACKs from the kernel: losses are found by polling" },
+	{ "ports", "handover", "no-handover", 0, KIND_BOOL, false, AT(handover), 0, 1, 1, NULL,
+	  NULL, "UDP sockets: paths are picked by the daemon, also where a TC program could" },
 	NUMBER("ports", "link_mbps", "link-mbps", link_mbps, 0, 10000000, 0,
 	       "Mbit/s that each interface's link carries; 0: as its driver says"),
 	{ "ports", "mark", "mark", 0, KIND_BOOL, true, AT(mark), 0, 1, 0, NULL,

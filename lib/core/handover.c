@@ -12,8 +12,9 @@
 /* As many as are asked about by one POLL if they all take one path. */
 #define BATCH 16
 /* So long no letter of any batch got an envelope: the engine picks for a while. */
-#define SILENCE (1 * SEC)
+#define SILENCE (100 * MSEC)
 #define OFF_TIME (10 * SEC)
+#define OFF_DOUBLINGS 9
 
 struct batch {
 	struct conn *c;
@@ -192,6 +193,7 @@ static void note_result(struct batch *b, uint32_t left, uint32_t reason)
 {
 	struct post_office *office = b->port->post;
 	struct engine *e = b->c->e;
+	uint64_t off_time;
 
 	office->returned += left;
 	office->sent += b->n - left;
@@ -204,14 +206,15 @@ static void note_result(struct batch *b, uint32_t left, uint32_t reason)
 	if (e->now - office->silent_since < SILENCE)
 		return;
 	office->silent_since = 0;
-	office->off_until = e->now + OFF_TIME;
+	off_time = OFF_TIME << min_u64(office->refusals, OFF_DOUBLINGS);
+	office->off_until = e->now + off_time;
 	office->refusals++;
 	engine_log(e, LOG_WARNING,
 		   "%s: letters handed over to the TC program got no envelope for %llu ms (%s): "
 		   "paths are picked by the daemon for %llu s",
 		   b->port->name, (unsigned long long)(SILENCE / MSEC),
 		   reason ? "no path with room" : "no word from it: is it still attached?",
-		   (unsigned long long)(OFF_TIME / SEC));
+		   (unsigned long long)(off_time / SEC));
 }
 
 /* Every letter of the batch has an envelope after this, or is in its queue again. */
