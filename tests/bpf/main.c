@@ -54,6 +54,7 @@ int main(int argc, char **argv)
 		test_garbage(&bed);
 		test_tc(&bed);
 		test_mark(&bed);
+		test_post(&bed);
 		test_live(&bed);
 	}
 	bed_down(&bed);
