@@ -375,6 +375,7 @@ struct sim_port {
 	struct frame *tx; /* between tx_begin and tx_end */
 	uint32_t tx_queued;
 	bool adopted_only;
+	struct post_office office;
 	uint64_t tx_packets, tx_refused;
 };
 
@@ -384,6 +385,7 @@ struct host {
 	struct engine *engine;
 	struct sim_port *ports;
 	uint32_t nports;
+	struct post_tables tables;
 	struct rng rng;
 	uint64_t step_at, step_gen, busy_until, paused_until;
 	bool app_dirty, tx_blocked, in_step;
@@ -424,6 +426,7 @@ struct sim_config {
 	uint32_t queues, ring, tx_ring, batch;
 	uint64_t wake_ns, jitter_ns, socket_ns;
 	bool share_maps;
+	bool posts; /* ports put letters into envelopes (mroce/post.h); some letters vanish there */
 	bool mark; /* the ports' own virtual queues mark */
 	bool no_hints;
 	/* engine */
