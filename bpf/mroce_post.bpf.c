@@ -54,7 +54,7 @@ static __always_inline int read_letter(struct __sk_buff *skb, __u16 port, __u32 
 	*l4 = p.l4;
 	if (bpf_skb_load_bytes(skb, p.l4 + sizeof(struct udphdr), h, sizeof(*h)))
 		return PARSE_OTHER;
-	if (bpf_ntohl(h->hdr_crc) != (crc32c_words(h, MROCE_HDR_CRC_LEN / 4) ^ MROCE_LETTER_SEAL))
+	if (bpf_ntohl(h->hdr_crc) != post_seal(bpf_ntohl(h->una), bpf_ntohl(h->psn)))
 		return PARSE_OTHER;
 	return 0;
 }

@@ -114,6 +114,15 @@ static void print_frames(const json_t *port)
 	       num(f, "tx"), num(f, "completion"), num(f, "held"));
 }
 
+/* Socket ports only. */
+static void print_picker(const json_t *port)
+{
+	if (json_object_get(port, "paths_by"))
+		printf("  %s: paths are picked by the %s (%s), letters %.0f, returned %.0f\n",
+		       str(port, "name"), str(port, "paths_by"), str(port, "paths_reason"),
+		       num(port, "letters"), num(port, "letters_returned"));
+}
+
 static void port_table(const json_t *list)
 {
 	static const char *const heads[] = { ">PORT",	 "NAME",       "ADDRESS",     "STATE",
@@ -138,6 +147,7 @@ void show_ports(const json_t *list)
 	json_array_foreach(list, i, p)
 	{
 		print_frames(p);
+		print_picker(p);
 		print_neighbours(p);
 	}
 }

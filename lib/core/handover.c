@@ -120,7 +120,7 @@ static void seal(const struct batch *b, void *buf, const struct letter *l, uint8
 	};
 
 	packet_seal(buf, &pk);
-	h->hdr_crc ^= htonl(MROCE_LETTER_SEAL);
+	h->hdr_crc = htonl(post_seal(pk.una, pk.psn));
 }
 
 /* 0; -EAGAIN: no room at the port; -errno: the letter cannot be built. */

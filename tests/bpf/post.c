@@ -114,7 +114,7 @@ static void make_letter(struct frame *f, uint32_t cid, uint32_t cookie, uint32_t
 	h.ts = 0;
 	memcpy(f->b + f->h, &h, sizeof(h));
 	frame_seal(f);
-	frame_hdr(f)->hdr_crc ^= htonl(MROCE_LETTER_SEAL);
+	frame_hdr(f)->hdr_crc = htonl(post_seal(cid, cookie));
 }
 
 static void run_post(const struct frame *in, uint32_t mark, uint32_t ingress, struct run *run)

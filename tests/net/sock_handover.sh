@@ -71,6 +71,11 @@ doctor_says() {	# status words
 	grep -q "^$1.*$2" "$work/doctor" || { cat "$work/doctor"; return 1; }
 }
 
+shows() {	# words
+	mroce h1 show port >"$work/show" 2>&1
+	grep -q "$1" "$work/show" || { cat "$work/show"; return 1; }
+}
+
 bare() {	# host: nothing is left at its interfaces
 	local found
 	found=$(on "$1" tc qdisc show dev p1 | grep -o clsact; on "$1" bpftool net show dev p1 | grep -o 'mroce[a-z_]*')
@@ -95,6 +100,7 @@ fabric_up 2 3498 || exit 1
 check "daemons start" pair_up root socket socket
 check "the TC program picks paths" picked_by h1 "TC program"
 check "doctor says so" doctor_says OK "paths are picked by the TC program (attached"
+check "and so does show port" shows "p2: paths are picked by the TC program (attached"
 check "64 MB" transfer 1000 10.1.0.2
 check "all of it as letters" by_letters h1 65536000
 check "IPv6" transfer 500 fd00:2::2

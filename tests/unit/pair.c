@@ -189,7 +189,7 @@ static void post_one(struct pair_port *pp, struct pair_packet *pkt)
 
 static enum pair_posting posting_of(struct pair *p, struct pair_packet *pkt)
 {
-	struct packet pk;
+	struct packet pk = { 0 };
 
 	/* No receiver takes it for a packet. */
 	ck_assert_int_eq(packet_parse(pkt->data, pkt->len, &pk), -MROCE_DROP_HDR_CRC);
