@@ -167,7 +167,8 @@ static bool check_kind(struct report *r, const char *name, const json_t *port)
 		report_line(r, VERDICT_OK, name, NULL, "mroced uses %s (%s)",
 			    socket ? "UDP sockets" : "AF_XDP", why);
 	if (socket && by && reason)
-		report_line(r, VERDICT_OK, name, NULL, "paths are picked by the %s (%s)", by, reason);
+		report_line(r, VERDICT_OK, name, NULL, "paths are picked by the %s (%s)", by,
+			    reason);
 	return socket;
 }
 

@@ -26,10 +26,8 @@ static const struct {
 	enum bpf_tc_attach_point point;
 	uint32_t parent;
 } sides[2] = {
-	{ "ingress", ATTACH_TCX_INGRESS, BPF_TC_INGRESS,
-	  TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS) },
-	{ "egress", ATTACH_TCX_EGRESS, BPF_TC_EGRESS,
-	  TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_EGRESS) },
+	{ "ingress", ATTACH_TCX_INGRESS, BPF_TC_INGRESS, TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS) },
+	{ "egress", ATTACH_TCX_EGRESS, BPF_TC_EGRESS, TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_EGRESS) },
 };
 
 /* ---- links ---- */
@@ -119,8 +117,8 @@ static int remove_filter(uint32_t ifindex, int side, log_fn log)
 	prog_id = opts.prog_id;
 	opts.prog_id = opts.prog_fd = opts.flags = 0;
 	err = bpf_tc_detach(&hook, &opts);
-	log(err ? LOG_ERR : LOG_INFO, "TC %s filter (program id %u): %s", sides[side].name,
-	    prog_id, err ? strerror(-err) : "removed");
+	log(err ? LOG_ERR : LOG_INFO, "TC %s filter (program id %u): %s", sides[side].name, prog_id,
+	    err ? strerror(-err) : "removed");
 	return err ? 0 : 1;
 }
 

@@ -20,7 +20,7 @@ struct tc {
 	struct bpf_object *object;
 	const char *programs[2]; /* ingress, egress; NULL: none */
 	bool borrowed;		 /* the object is somebody else's */
-	int links[2]; /* ingress, egress; -1: by netlink, or none */
+	int links[2];		 /* ingress, egress; -1: by netlink, or none */
 	uint32_t ifindex;
 	bool netlink;
 	bool clsact_is_ours;

@@ -55,12 +55,18 @@ json_t *sock_show(const struct port *port)
 		const char *key;
 		uint64_t value;
 	} numbers[] = {
-		{ "rx_packets", s->rx_packets },  { "tx_packets", s->tx.packets + s->ctl_packets },
-		{ "rx_dropped", s->rx_dropped },  { "rx_strange", s->rx_strange },
-		{ "receive_sockets", sum.doors }, { "send_sockets", sum.outs },
-		{ "sport_moved", sum.moved },	  { "sport_shared", sum.shared },
-		{ "tx_full", s->tx.full },	  { "tx_lost", s->tx.lost },
-		{ "tx_errors", s->tx.errors },	  { "letters", s->post.office.sent },
+		{ "rx_packets", s->rx_packets },
+		{ "tx_packets", s->tx.packets + s->ctl_packets },
+		{ "rx_dropped", s->rx_dropped },
+		{ "rx_strange", s->rx_strange },
+		{ "receive_sockets", sum.doors },
+		{ "send_sockets", sum.outs },
+		{ "sport_moved", sum.moved },
+		{ "sport_shared", sum.shared },
+		{ "tx_full", s->tx.full },
+		{ "tx_lost", s->tx.lost },
+		{ "tx_errors", s->tx.errors },
+		{ "letters", s->post.office.sent },
 		{ "letters_returned", s->post.office.returned },
 	};
 

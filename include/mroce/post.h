@@ -34,7 +34,7 @@
 
 /* What the kernel has to know of a path. Written by the daemon, but for `next`. */
 struct mroce_post_path {
-	__u32 next;   /* PSN; both move it, by compare and exchange only */
+	__u32 next; /* PSN; both move it, by compare and exchange only */
 	__u32 una;
 	__u32 flown;  /* next - flown packets are in flight */
 	__u32 cwnd;   /* so many may be */

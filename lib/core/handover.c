@@ -170,7 +170,8 @@ static uint32_t collect(struct batch *b, uint32_t *reason)
 	uint32_t left = 0;
 
 	for (uint32_t i = 0; i < b->n; i++) {
-		const struct mroce_posted *r = &b->port->post->tables->posted[(b->first + i) & (MROCE_POSTED - 1)];
+		const struct mroce_posted *r =
+			&b->port->post->tables->posted[(b->first + i) & (MROCE_POSTED - 1)];
 		bool told = __atomic_load_n(&r->cookie, __ATOMIC_ACQUIRE) == b->first + i;
 
 		if (told && r->reason)

@@ -85,7 +85,8 @@ struct spray_group spray_group(const struct path *leader)
 	for (uint32_t i = 0; i < c->npaths; i++) {
 		const struct path *p = &c->paths[i];
 
-		if (p != leader && (!path_siblings(p, leader) || !has_room(p) || p->steer || !is_sound(p)))
+		if (p != leader &&
+		    (!path_siblings(p, leader) || !has_room(p) || p->steer || !is_sound(p)))
 			continue;
 		g.mask |= 1u << i;
 		g.room += p->cc.cwnd - p->in_flight;

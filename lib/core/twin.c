@@ -90,8 +90,7 @@ int twin_rx(struct port *port, const void *payload, uint32_t len, bool ce, uint3
 
 static bool is_letter(struct mroce_hdr *h, uint32_t len)
 {
-	return len >= MROCE_HDR_LEN &&
-	       ntohl(h->hdr_crc) == post_seal(ntohl(h->una), ntohl(h->psn));
+	return len >= MROCE_HDR_LEN && ntohl(h->hdr_crc) == post_seal(ntohl(h->una), ntohl(h->psn));
 }
 
 int twin_post(struct post_tables *t, void *payload, uint32_t len, uint64_t now, uint16_t *sport)

@@ -128,7 +128,8 @@ static void run_post(const struct frame *in, uint32_t mark, uint32_t ingress, st
 		    .ctx_size_in = sizeof(ctx_in), .ctx_out = &ctx_out,
 		    .ctx_size_out = sizeof(ctx_out));
 
-	run->err = bpf_prog_test_run_opts(bpf_program__fd(office.object->progs.mroce_tc_post), &opts);
+	run->err = bpf_prog_test_run_opts(bpf_program__fd(office.object->progs.mroce_tc_post),
+					  &opts);
 	run->verdict = opts.retval;
 	run->out.len = opts.data_size_out;
 	run->mark = ctx_out.mark;
@@ -174,8 +175,7 @@ static void is_refused(const char *name, uint32_t mask, uint8_t avoid, uint32_t 
 	before = office.conns[OWN_SLOT];
 	hand_over(mask, avoid, &run);
 	tap(!run.err && run.verdict == TC_ACT_SHOT && counter(reason) == counted + 1 &&
-		    (reason != MROCE_DROP_POST_FULL ||
-		     (r->cookie == cookie && r->reason == reason)) &&
+		    (reason != MROCE_DROP_POST_FULL || (r->cookie == cookie && r->reason == reason)) &&
 		    (reason == MROCE_DROP_POST_FULL || r->cookie != cookie) &&
 		    !memcmp(&before, &office.conns[OWN_SLOT], sizeof(before)),
 	    "post: refused: %s", name);

@@ -427,7 +427,7 @@ struct sim_config {
 	uint64_t wake_ns, jitter_ns, socket_ns;
 	bool share_maps;
 	bool posts; /* ports put letters into envelopes (mroce/post.h); some letters vanish there */
-	bool mark; /* the ports' own virtual queues mark */
+	bool mark;  /* the ports' own virtual queues mark */
 	bool no_hints;
 	/* engine */
 	uint32_t paths, streams, chunk, max_conns, letters, messages, tries;

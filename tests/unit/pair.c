@@ -237,9 +237,14 @@ static bool reachable(struct port *port, const struct ip *remote)
 }
 
 static const struct port_ops ops = {
-	.tx_begin = tx_begin,	  .tx_end = tx_end,	    .ctl_send = ctl_send,
-	.reachable = reachable,	  .post_sport = post_sport, .post_begin = post_begin,
-	.post_end = post_end,	  .post_flush = post_flush,
+	.tx_begin = tx_begin,
+	.tx_end = tx_end,
+	.ctl_send = ctl_send,
+	.reachable = reachable,
+	.post_sport = post_sport,
+	.post_begin = post_begin,
+	.post_end = post_end,
+	.post_flush = post_flush,
 };
 
 /* ---- what the engines report ---- */

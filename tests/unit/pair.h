@@ -13,9 +13,9 @@
 #define PAIR_COMPLETIONS 4096
 
 enum pair_posting {
-	PAIR_POST,	  /* it leaves */
+	PAIR_POST,	   /* it leaves */
 	PAIR_POST_SWALLOW, /* it never comes to the TC program, or that is not attached */
-	PAIR_POST_LATE,	  /* it comes there once nobody waits for it any more */
+	PAIR_POST_LATE,	   /* it comes there once nobody waits for it any more */
 };
 
 enum pair_fate { PAIR_PASS, PAIR_DROP, PAIR_DUPLICATE, PAIR_HOLD, PAIR_SEEN_ONLY, PAIR_CORRUPT };

@@ -205,7 +205,7 @@ START_TEST(config_usage__names_every_option)
 	static const char *const options[] = {
 		"-i, --interface", "--port",	"--socket",    "--udp-port",
 		"--paths",	   "--cc",	"--config",    "--check-config",
-		"--allow-generic", "--no-nack", "--ring-size", "--verbose",
+		"--allow-generic", "--no-nack", "--no-handover", "--ring-size", "--verbose",
 		"--pid-file",	   "--version", "--help"
 	};
 
