@@ -9,8 +9,19 @@
 # start on a machine without a compiler.
 
 VERSION  := $(shell cat VERSION)
+# Where `make install` puts things. Packages set PREFIX=/usr and what differs on their system.
 PREFIX   ?= /usr/local
 DESTDIR  ?=
+BINDIR   ?= $(PREFIX)/bin
+SBINDIR  ?= $(PREFIX)/sbin
+LIBDIR   ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+MANDIR   ?= $(PREFIX)/share/man
+DOCDIR   ?= $(PREFIX)/share/doc/mroce
+UNITDIR  ?= $(PREFIX)/lib/systemd/system
+BPFDIR   ?= $(PREFIX)/lib/mroce
+# mroced itself looks here whatever PREFIX is.
+CONFDIR  ?= /etc/mroce
 SAN      ?=
 # SAN=1 builds with gcc's sanitizers, SAN=fuzz with clang's and libFuzzer, each in its own folder.
 ASAN_BUILD ?= build-asan
@@ -70,6 +81,7 @@ UNIT_HELP   := $(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c))
 SIM_SRC     := $(wildcard tests/sim/*.c)
 BPFT_SRC    := $(call plain_c,tests/bpf/*.c)
 NET_SRC     := $(call plain_c,tests/net/*.c)
+OPS_SRC     := $(call plain_c,tests/ops/*.c)
 NETBPF_SRC  := $(wildcard tests/net/*.bpf.c)
 FUZZ_SRC    := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_HELP   := $(filter-out $(FUZZ_SRC),$(wildcard tests/fuzz/*.c))
@@ -99,6 +111,7 @@ UNIT      := $(patsubst %.c,$(BUILD)/%,$(UNIT_SRC))
 SIM       := $(if $(SIM_SRC),$(BUILD)/tests/sim/sim)
 BPFT      := $(if $(BPFT_SRC),$(BUILD)/tests/bpf/bpf_tests)
 NET       := $(patsubst %.c,$(BUILD)/%,$(NET_SRC))
+OPS       := $(patsubst %.c,$(BUILD)/%,$(OPS_SRC))
 FUZZ      := $(patsubst %.c,$(BUILD)/%,$(FUZZ_SRC))
 FABRIC    := $(patsubst %.c,$(BUILD)/%,$(FABRIC_SRC)) $(patsubst %.bpf.c,$(BUILD)/%.bpf.o,$(FABBPF_SRC))
 
@@ -108,7 +121,7 @@ UNIT_LOW  := $(filter $(patsubst %,$(BUILD)/tests/unit/test_%,$(LOW_NAMES)),$(UN
 UNIT_HIGH := $(filter-out $(UNIT_LOW),$(UNIT))
 
 # --- goals ---------------------------------------------------------------------------------------
-.PHONY: all deps tools check demo bench install uninstall lint format fuzz fabric asan clean help
+.PHONY: all deps tools check demo bench figures install uninstall lint format fuzz fabric asan clean help
 .PHONY: test-programs unit sim bpf-tests fuzz-programs asan-programs FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -122,7 +135,9 @@ help:
 	@echo 'check      install packages, build, run every test (as root; see docs/testing.md)'
 	@echo 'demo       install packages, build, send real files over a lossy fabric (as root)'
 	@echo 'bench      install packages, build, measure against TCP (as root)'
+	@echo 'figures    measure and simulate all figures of the documentation anew (as root, an hour)'
 	@echo 'install    into DESTDIR=$(DESTDIR) PREFIX=$(PREFIX); uninstall takes it away again'
+	@echo 'deb        Debian packages, into the folder above this one'
 	@echo 'asan       unit and simulator tests under ASan and UBSan'
 	@echo 'fuzz       fuzz every target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'fabric     only the test fabric'
@@ -152,8 +167,17 @@ demo:
 
 bench:
 	@scripts/deps
-	+@$(SUBMAKE) all fabric
+	@scripts/deps --bench || echo 'bench: goes on without plots, or without a profile'
+	+@$(SUBMAKE) all fabric net-tests
 	@scripts/bench
+
+# Writes the figures of the documentation anew: docs/measured.md, docs/simulated.md, docs/plots/.
+figures:
+	@scripts/deps
+	@scripts/deps --bench
+	+@$(SUBMAKE) all fabric net-tests sim
+	@scripts/sim-figures --docs
+	@scripts/bench --docs
 
 asan: asan-programs
 	@$(RUN_TESTS) asan
@@ -165,9 +189,10 @@ fabric: $(FABRIC)
 unit: $(UNIT)
 sim: $(SIM)
 bpf-tests: $(BPFT) $(patsubst %.bpf.c,$(BUILD)/%.bpf.o,$(TESTBPF_SRC))
-test-programs: all fabric unit sim bpf-tests net-tests asan-programs fuzz-programs
+test-programs: all fabric unit sim bpf-tests net-tests ops-tests asan-programs fuzz-programs
 net-tests: $(NET) $(patsubst %.bpf.c,$(BUILD)/%.bpf.o,$(NETBPF_SRC))
-.PHONY: net-tests
+ops-tests: $(OPS)
+.PHONY: net-tests ops-tests
 asan-programs:
 	@$(MAKE) --no-print-directory SAN=1 BUILD=$(ASAN_BUILD) unit sim
 fuzz-programs:
@@ -243,9 +268,11 @@ $(BUILD)/tests/bpf/bpf_tests: $(call objects,$(BPFT_SRC)) $(CORE) $(COMMON)
 	$(LINK) $(TEST_LIBS)
 $(NET): %: %.o $(DAEMON) $(CLIENT) $(CORE) $(COMMON)
 	$(LINK) $(LIBS)
+$(OPS): %: %.o
+	$(LINK) -lseccomp
 $(FUZZ): %: %.o $(call objects,$(FUZZ_HELP)) $(DAEMON) $(CLIENT) $(CORE) $(COMMON)
 	$(LINK) -fsanitize=fuzzer $(LIBS)
-$(patsubst %.c,$(BUILD)/%,$(FABRIC_SRC)): %: %.o $(call objects,$(FABRIC_HELP))
+$(patsubst %.c,$(BUILD)/%,$(FABRIC_SRC)): %: %.o $(call objects,$(FABRIC_HELP)) $(CLIENT)
 	$(LINK) $(LIBS)
 
 $(BUILD)/man/%: docs/man/%.scd | tools
@@ -260,38 +287,65 @@ $(call objects,$(FABRIC_ALL)): | $(call skeletons,$(FABBPF_SRC))
 
 # --- installation --------------------------------------------------------------------------------
 # mode:source:destination, read by both install and uninstall.
-INSTALLED = \
-	$(if $(CLI_SRC),755:$(BUILD)/mroce:$(PREFIX)/bin/mroce) \
-	$(patsubst %,644:%:$(PREFIX)/share/bash-completion/completions/mroce,$(wildcard cli/mroce.bash-completion)) \
-	$(if $(wildcard daemon/main.c),755:$(BUILD)/mroced:$(PREFIX)/sbin/mroced) \
-	$(if $(SHARED),644:$(SHARED):$(PREFIX)/lib/$(SOFILE)) \
-	$(if $(CLIENT_SRC),644:$(CLIENT):$(PREFIX)/lib/libmroce.a) \
-	$(patsubst %,644:%:$(PREFIX)/include/mroce.h,$(wildcard include/mroce.h)) \
-	$(foreach f,$(BPF_OBJ),644:$(f):$(PREFIX)/lib/mroce/$(notdir $(f))) \
-	$(foreach f,$(MAN),644:$(f):$(PREFIX)/share/man/man$(subst .,,$(suffix $(f)))/$(notdir $(f))) \
-	$(if $(wildcard lib/client/libmroce.pc.in),644:$(BUILD)/libmroce.pc:$(PREFIX)/lib/pkgconfig/libmroce.pc) \
-	$(if $(wildcard daemon/mroced.service),644:$(BUILD)/mroced.service:$(PREFIX)/lib/systemd/system/mroced.service)
-TEMPLATES = $(filter %.pc %.service,$(subst :, ,$(INSTALLED)))
-SONAMES   = $(if $(SHARED),$(PREFIX)/lib/$(SONAME) $(PREFIX)/lib/libmroce.so)
+COMPLETION = $(PREFIX)/share/bash-completion/completions
+UNITS      = $(BUILD)/mroced.service $(BUILD)/mroced@.service
+DOCS       = README.md $(wildcard docs/*.md)
+INSTALLED  = \
+	755:$(BUILD)/mroce:$(BINDIR)/mroce \
+	755:$(BUILD)/mroced:$(SBINDIR)/mroced \
+	644:$(SHARED):$(LIBDIR)/$(SOFILE) \
+	644:$(CLIENT):$(LIBDIR)/libmroce.a \
+	644:$(BUILD)/libmroce.pc:$(LIBDIR)/pkgconfig/libmroce.pc \
+	644:include/mroce.h:$(INCLUDEDIR)/mroce.h \
+	644:cli/mroce.bash-completion:$(COMPLETION)/mroce \
+	$(foreach f,$(BPF_OBJ),644:$(f):$(BPFDIR)/$(notdir $(f))) \
+	$(foreach f,$(MAN),644:$(f):$(MANDIR)/man$(subst .,,$(suffix $(f)))/$(notdir $(f))) \
+	$(foreach f,$(UNITS),644:$(f):$(UNITDIR)/$(notdir $(f))) \
+	$(foreach f,$(DOCS),644:$(f):$(DOCDIR)/$(notdir $(f))) \
+	644:daemon/mroced.conf:$(DOCDIR)/mroced.conf
+SONAMES    = $(LIBDIR)/$(SONAME) $(LIBDIR)/libmroce.so
+OWN_DIRS   = $(BPFDIR) $(DOCDIR) $(CONFDIR)
+CONFIG     = $(DESTDIR)$(CONFDIR)/mroced.conf
 each_installed = for f in $(INSTALLED); do IFS=: read -r mode src dest <<< "$$f"
 
 install uninstall: SHELL := /bin/bash
-install: all $(filter $(BUILD)/%,$(TEMPLATES))
+# A configuration that is there stays as it is; the shipped one lies in DOCDIR as well.
+install: all $(UNITS) $(BUILD)/libmroce.pc
 	@set -e; $(each_installed); install -Dm$$mode "$$src" "$(DESTDIR)$$dest"; echo "  $$dest"; done
-	@$(if $(SHARED),cd $(DESTDIR)$(PREFIX)/lib && ln -sf $(SOFILE) $(SONAME) && ln -sf $(SONAME) libmroce.so)
-	@$(if $(DESTDIR),,if [ "$$(id -u)" = 0 ]; then ldconfig; fi)
+	@cd "$(DESTDIR)$(LIBDIR)" && ln -sf $(SOFILE) $(SONAME) && ln -sf $(SONAME) libmroce.so
+	@if [ -e "$(CONFIG)" ]; then echo "  $(CONFDIR)/mroced.conf is there and stays as it is"; \
+		else install -Dm644 daemon/mroced.conf "$(CONFIG)"; echo "  $(CONFDIR)/mroced.conf"; fi
+	@$(after_install)
 
+# The configuration goes if it is as it was shipped.
 uninstall:
+	@if [ -e "$(CONFIG)" ] && ! cmp -s daemon/mroced.conf "$(CONFIG)"; then \
+		echo "$(CONFDIR)/mroced.conf was changed and stays: remove it by hand"; \
+		else rm -fv "$(CONFIG)"; fi
 	@$(each_installed); rm -fv "$(DESTDIR)$$dest"; done
 	@rm -fv $(addprefix $(DESTDIR),$(SONAMES))
-	@if [ -d $(DESTDIR)$(PREFIX)/lib/mroce ]; then rmdir --ignore-fail-on-non-empty $(DESTDIR)$(PREFIX)/lib/mroce; fi
-	@$(if $(DESTDIR),,if [ "$$(id -u)" = 0 ]; then ldconfig; fi)
+	@for d in $(OWN_DIRS); do if [ -d "$(DESTDIR)$$d" ]; then \
+		rmdir --ignore-fail-on-non-empty "$(DESTDIR)$$d"; fi; done
+	@$(after_install)
 
-fill_in = mkdir -p $(@D) && sed 's|@PREFIX@|$(PREFIX)|g; s|@VERSION@|$(VERSION)|g' $< > $@
+# Only where this machine itself was changed.
+after_install = $(if $(DESTDIR),true,if [ "$$(id -u)" = 0 ]; then ldconfig; fi)
+
+fill_in = mkdir -p $(@D) && sed $(1) -e 's|@SBINDIR@|$(SBINDIR)|g; s|@LIBDIR@|$(LIBDIR)|g' \
+	-e 's|@INCLUDEDIR@|$(INCLUDEDIR)|g; s|@PREFIX@|$(PREFIX)|g; s|@VERSION@|$(VERSION)|g' $< > $@
 $(BUILD)/libmroce.pc: lib/client/libmroce.pc.in FORCE
-	@$(fill_in)
+	@$(call fill_in,)
+# One text for both units: lines for instances only begin with @INSTANCE@.
 $(BUILD)/mroced.service: daemon/mroced.service FORCE
-	@$(fill_in)
+	@$(call fill_in,-e '/^@INSTANCE@/d; s|@NAME@|mroced|g; s|@FOLDER@|mroce|g; s|@WHERE@||g')
+$(BUILD)/mroced@.service: daemon/mroced.service FORCE
+	@$(call fill_in,-e 's|^@INSTANCE@||; s|@NAME@|%i|g; s|@FOLDER@|mroce/%i|g; s|@WHERE@| in network namespace %i|g')
+
+# --- Debian package ------------------------------------------------------------------------------
+.PHONY: deb
+deb:
+	@scripts/deps
+	dpkg-buildpackage -us -uc -b
 
 # --- lint ----------------------------------------------------------------------------------------
 CODE_DIRS = $(wildcard bpf cli daemon examples include lib tests)

@@ -33,10 +33,31 @@ static const char *any(const json_t *o, const char *key, char buf[UNIT_TEXT])
 	return buf;
 }
 
+/* Words, as of a setting that may be given several times. */
+static void cell_list(struct table *t, const json_t *list)
+{
+	char text[256] = "";
+	json_t *word;
+	size_t i, used = 0;
+
+	json_array_foreach(list, i, word)
+	{
+		if (json_is_string(word) && used < sizeof(text))
+			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s",
+						 i ? " " : "", json_string_value(word));
+	}
+	table_cell(t, "%s", text);
+}
+
 static void cell_any(struct table *t, const json_t *o, const char *key)
 {
+	const json_t *value = json_object_get(o, key);
 	char buf[UNIT_TEXT];
 
+	if (json_is_array(value)) {
+		cell_list(t, value);
+		return;
+	}
 	table_cell(t, "%s", any(o, key, buf));
 }
 

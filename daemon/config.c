@@ -34,50 +34,57 @@ struct setting {
 	uint32_t min, max, initial; /* KIND_NUMBER; initial also KIND_BOOL */
 	const char *text_initial;
 	const char *arg, *text;
+	bool live; /* can be changed while mroced runs; KIND_NUMBER and KIND_BOOL only */
 };
 
 #define AT(field) offsetof(struct config, field)
 #define NUMBER(section, key, option, field, min, max, initial, text)                             \
 	{                                                                                        \
 		section, key, option, 0, KIND_NUMBER, false, AT(field), min, max, initial, NULL, \
-			"N", text                                                                \
+			"N", text, false                                                         \
+	}
+/* Looked up wherever it counts, so a reload may change it. */
+#define LIVE_NUMBER(section, key, option, field, min, max, initial, text)                        \
+	{                                                                                        \
+		section, key, option, 0, KIND_NUMBER, false, AT(field), min, max, initial, NULL, \
+			"N", text, true                                                          \
 	}
 
 /* clang-format off */
 static const struct setting settings[] = {
 	{ "ports", "interface", "interface", 'i', KIND_INTERFACES, false, AT(interfaces), 0, 0, 0, NULL,
 	  "NAME[@ADDR]", "use this interface; once for each plane, 8 at most. ADDR: which of its\n"
-	  "addresses peers are told" },
+	  "addresses peers are told", false },
 	{ "daemon", "socket", "socket", 's', KIND_TEXT, false, AT(socket), 0, 0, 0, ABI_SOCKET_DEFAULT,
-	  "PATH", "socket that applications connect to" },
+	  "PATH", "socket that applications connect to", false },
 	{ "daemon", "pid_file", "pid-file", 0, KIND_TEXT, false, AT(pid_file), 0, 0, 0, NULL,
-	  "PATH", "write the process id there" },
+	  "PATH", "write the process id there", false },
 	{ "daemon", "verbose", "verbose", 'v', KIND_BOOL, true, AT(verbose), 0, 1, 0, NULL,
-	  NULL, "say more" },
-	NUMBER("daemon", "spin_us", "spin-us", spin_us, 0, 1000000, 50,
+	  NULL, "say more", true },
+	LIVE_NUMBER("daemon", "spin_us", "spin-us", spin_us, 0, 1000000, 50,
 	       "microseconds to go on polling after the last packet"),
 	{ "ports", "port", "port", 0, KIND_PORT, false, AT(port), 0, 0, 0, "afxdp",
 	  "KIND", "afxdp: BPF programs and AF_XDP; socket: plain UDP sockets, slower, needs no\n"
-	  "privilege; auto: afxdp, and socket where that cannot be had" },
+	  "privilege; auto: afxdp, and socket where that cannot be had", false },
 	NUMBER("ports", "udp_port", "udp-port", udp_port, 1, 65535, MROCE_UDP_PORT,
 	       "UDP destination port, the same on all hosts"),
 	{ "ports", "allow_generic", "allow-generic", 0, KIND_BOOL, true, AT(allow_generic), 0, 1, 0, NULL,
-	  NULL, "take generic (slow) XDP mode where a driver has no native one" },
+	  NULL, "take generic (slow) XDP mode where a driver has no native one", false },
 	{ "ports", "nack", "no-nack", 0, KIND_BOOL, false, AT(nack), 0, 1, 1, NULL,
-	  NULL, "no NACKs from the kernel: losses are found by polling" },
+	  NULL, "no NACKs from the kernel: losses are found by polling", false },
 	{ "ports", "handover", "no-handover", 0, KIND_BOOL, false, AT(handover), 0, 1, 1, NULL,
-	  NULL, "UDP sockets: paths are picked by the daemon, also where a TC program could" },
+	  NULL, "UDP sockets: paths are picked by the daemon, also where a TC program could", false },
 	NUMBER("ports", "link_mbps", "link-mbps", link_mbps, 0, 10000000, 0,
 	       "Mbit/s that each interface's link carries; 0: as its driver says"),
 	{ "ports", "mark", "mark", 0, KIND_BOOL, true, AT(mark), 0, 1, 0, NULL,
-	  NULL, "mark congestion by a virtual queue for each link, where the network does not" },
-	NUMBER("ports", "ring_size", "ring-size", ring_size, 64, 65536, 4096,
+	  NULL, "mark congestion by a virtual queue for each link, where the network does not", false },
+	NUMBER("ports", "ring_size", "ring-size", ring_size, 64, 32768, 4096,
 	       "entries of each AF_XDP ring, a power of two"),
 	NUMBER("transport", "paths", "paths", paths, 1, MROCE_MAX_PATHS, 8, "paths of a connection"),
 	{ "transport", "cc", "cc", 0, KIND_CC, false, AT(cc), 0, 0, 0, "ecn",
-	  "NAME", "congestion control: ecn, delay, fixed" },
+	  "NAME", "congestion control: ecn, delay, fixed", false },
 	{ "transport", "hints", "no-hints", 0, KIND_BOOL, false, AT(hints), 0, 1, 1, NULL,
-	  NULL, "neither give nor take rate hints" },
+	  NULL, "neither give nor take rate hints", false },
 	NUMBER("transport", "tries", NULL, tries, 1, 1000, 8,
 	       "tries on silent paths before a connection ends"),
 	NUMBER("transport", "silence_ms", NULL, silence_ms, 10, 3600000, 2000,
@@ -89,17 +96,17 @@ static const struct setting settings[] = {
 	NUMBER("transport", "stall_ms", NULL, stall_ms, 10, 3600000, 3000,
 	       "report a message without progress for so long"),
 	{ "security", "psk_file", "psk-file", 0, KIND_TEXT, false, AT(psk_file), 0, 0, 0, NULL,
-	  "PATH", "connect only with hosts that have the same key; a file that others cannot read" },
+	  "PATH", "connect only with hosts that have the same key; a file that others cannot read", false },
 	{ "security", "psk", NULL, 0, KIND_SECRET, false, AT(psk), 0, 0, 0, NULL,
-	  NULL, "that key itself, if the configuration file cannot be read by others" },
+	  NULL, "that key itself, if the configuration file cannot be read by others", false },
 	NUMBER("security", "cookies_above", NULL, cookies_above, 0, MROCE_MAX_CONNS, 64,
 	       "set-ups half open from which on peers must show that they receive; 0: always"),
-	NUMBER("quota", "contexts", NULL, contexts, 1, 65536, 256, "contexts of one user"),
-	NUMBER("quota", "connections", NULL, connections, 1, MROCE_MAX_CONNS, MROCE_MAX_CONNS,
+	LIVE_NUMBER("quota", "contexts", NULL, contexts, 1, 65536, 256, "contexts of one user"),
+	LIVE_NUMBER("quota", "connections", NULL, connections, 1, MROCE_MAX_CONNS, MROCE_MAX_CONNS,
 	       "connections of one user"),
-	NUMBER("quota", "services", NULL, services, 1, 65536, 4096, "services one user listens for"),
-	NUMBER("quota", "regions", NULL, regions, 1, 1000000, 65536, "regions of one user"),
-	NUMBER("quota", "memory_mib", NULL, memory_mib, 1, UINT32_MAX, 1048576,
+	LIVE_NUMBER("quota", "services", NULL, services, 1, 65536, 4096, "services one user listens for"),
+	LIVE_NUMBER("quota", "regions", NULL, regions, 1, 1000000, 65536, "regions of one user"),
+	LIVE_NUMBER("quota", "memory_mib", NULL, memory_mib, 1, UINT32_MAX, 1048576,
 	       "MiB of all regions of one user"),
 };
 /* clang-format on */
@@ -314,6 +321,17 @@ struct reading {
 	int err;
 };
 
+/* An interface list begins where its first line is. */
+static void set_origin(struct config *c, const struct setting *s, enum config_origin origin, int line)
+{
+	size_t i = (size_t)(s - settings);
+
+	if (s->kind == KIND_INTERFACES && c->origin[i] == origin)
+		return;
+	c->origin[i] = (uint8_t)origin;
+	c->line[i] = (uint32_t)line;
+}
+
 static const struct setting *find_key(const char *section, const char *key)
 {
 	for (size_t i = 0; i < SETTINGS; i++)
@@ -371,7 +389,7 @@ static int on_line(void *user, const char *section, const char *key, const char 
 	r->err = set(r->c, s, value ? value : "", &p);
 	if (r->err)
 		return 0;
-	r->c->origin[s - settings] = CONFIG_FROM_FILE;
+	set_origin(r->c, s, CONFIG_FROM_FILE, r->line);
 	return 1;
 }
 
@@ -442,6 +460,9 @@ int config_read_file(struct config *c, const char *path, char *error, size_t err
 	struct reading r = { c, fopen(path, "re"), path, 0, error, error_size, 0 };
 	int line;
 
+	if (path != c->file)
+		set_text(&c->file, path);
+
 	if (!r.file) {
 		int err = -errno;
 
@@ -509,7 +530,7 @@ static const struct setting *find_option(int value)
 static int set_by_option(struct config *c, const struct setting *s, const char *value,
 			 const struct place *p)
 {
-	c->origin[s - settings] = CONFIG_FROM_OPTION;
+	set_origin(c, s, CONFIG_FROM_OPTION, 0);
 	if (s->arg)
 		return set(c, s, value, p);
 	*number_of(c, s) = s->option_value;
@@ -594,41 +615,60 @@ static void usage_line(FILE *out, char letter, const char *option, const char *a
 	}
 }
 
+/* " (range, default value)", as far as a setting has them. */
+static void usage_range(FILE *out, const struct setting *s)
+{
+	switch (s->kind) {
+	case KIND_NUMBER:
+		fprintf(out, " (%u to %u, default %u)", s->min, s->max, s->initial);
+		break;
+	case KIND_BOOL: fprintf(out, " (yes or no, default %s)", s->initial ? "yes" : "no"); break;
+	case KIND_TEXT:
+	case KIND_CC:
+	case KIND_PORT:
+	case KIND_SECRET:
+	case KIND_INTERFACES:
+		if (s->text_initial)
+			fprintf(out, " (default %s)", s->text_initial);
+	}
+}
+
+static void usage_option(FILE *out, const struct setting *s)
+{
+	if (!s->option)
+		return;
+	usage_line(out, s->letter, s->option, s->arg, s->text);
+	if (s->kind != KIND_BOOL)
+		usage_range(out, s);
+	fputc('\n', out);
+}
+
+static void usage_key(FILE *out, const struct setting *s)
+{
+	fprintf(out, "  [%s] %s: ", s->section, s->key);
+	if (s->option)
+		fprintf(out, "as --%s", s->option);
+	else
+		fputs(s->text, out);
+	usage_range(out, s);
+	fputc('\n', out);
+}
+
 void config_usage(FILE *out)
 {
 	fprintf(out, "Usage: mroced -i INTERFACE [-i INTERFACE]... [OPTION]...\n"
 		     "Carries mroce connections of this host's applications over the interfaces "
 		     "named.\n\n");
-	for (size_t i = 0; i < SETTINGS; i++) {
-		const struct setting *s = &settings[i];
-
-		if (!s->option)
-			continue;
-		usage_line(out, s->letter, s->option, s->arg, s->text);
-		if (s->kind == KIND_NUMBER)
-			fprintf(out, " (%u to %u, default %u)", s->min, s->max, s->initial);
-		if (s->text_initial)
-			fprintf(out, " (default %s)", s->text_initial);
-		fputc('\n', out);
-	}
+	for (size_t i = 0; i < SETTINGS; i++)
+		usage_option(out, &settings[i]);
 	for (size_t i = 0; i < ACTIONS; i++) {
 		usage_line(out, actions[i].value < OPTION_CHECK ? (char)actions[i].value : 0,
 			   actions[i].option, actions[i].arg, actions[i].text);
 		fputc('\n', out);
 	}
 	fprintf(out, "\nKeys of the configuration file:\n");
-	for (size_t i = 0; i < SETTINGS; i++) {
-		const struct setting *s = &settings[i];
-
-		fprintf(out, "  [%s] %s", s->section, s->key);
-		if (s->option)
-			fprintf(out, ": as --%s\n", s->option);
-		else if (s->kind == KIND_SECRET)
-			fprintf(out, ": %s\n", s->text);
-		else
-			fprintf(out, ": %s (%u to %u, default %u)\n", s->text, s->min, s->max,
-				s->initial);
-	}
+	for (size_t i = 0; i < SETTINGS; i++)
+		usage_key(out, &settings[i]);
 }
 
 static json_t *value_of(const struct config *c, const struct setting *s)
@@ -650,20 +690,74 @@ static json_t *value_of(const struct config *c, const struct setting *s)
 	return list;
 }
 
+static json_t *origin_of(const struct config *c, size_t i)
+{
+	switch ((enum config_origin)c->origin[i]) {
+	case CONFIG_DEFAULT: break;
+	case CONFIG_FROM_FILE: return json_sprintf("%s:%u", c->file, c->line[i]);
+	case CONFIG_FROM_OPTION: return json_sprintf("--%s", settings[i].option);
+	}
+	return json_string("default");
+}
+
 json_t *config_show(const struct config *c)
 {
-	static const char *const origins[] = {
-		[CONFIG_DEFAULT] = "default", [CONFIG_FROM_FILE] = "file", [CONFIG_FROM_OPTION] = "option"
-	};
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < SETTINGS; i++) {
 		char key[64];
 
 		snprintf(key, sizeof(key), "%s.%s", settings[i].section, settings[i].key);
-		json_array_append_new(list, json_pack("{s:s,s:o,s:s}", "key", key, "value",
+		json_array_append_new(list, json_pack("{s:s,s:o,s:o}", "key", key, "value",
 						      value_of(c, &settings[i]), "origin",
-						      origins[c->origin[i]]));
+						      origin_of(c, i)));
 	}
 	return list;
+}
+
+/* ---- reload ---- */
+
+static bool same_text(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static bool same_interfaces(const struct config *a, const struct config *b)
+{
+	for (int i = 0; i < MROCE_MAX_PORTS; i++)
+		if (!same_text(a->interfaces[i], b->interfaces[i]))
+			return false;
+	return true;
+}
+
+static bool same_value(const struct config *a, const struct config *b, const struct setting *s)
+{
+	switch (s->kind) {
+	case KIND_NUMBER:
+	case KIND_BOOL: return *number_of(a, s) == *number_of(b, s);
+	case KIND_TEXT:
+	case KIND_SECRET:
+	case KIND_CC:
+	case KIND_PORT: return same_text(*text_of(a, s), *text_of(b, s));
+	case KIND_INTERFACES: break;
+	}
+	return same_interfaces(a, b);
+}
+
+void config_update(struct config *running, const struct config *fresh,
+		   void (*tell)(const char *section, const char *key, bool taken))
+{
+	for (size_t i = 0; i < SETTINGS; i++) {
+		const struct setting *s = &settings[i];
+		bool same = same_value(running, fresh, s);
+
+		if (!same)
+			tell(s->section, s->key, s->live);
+		if (!same && !s->live)
+			continue;
+		if (!same)
+			*number_of(running, s) = *number_of(fresh, s);
+		running->origin[i] = fresh->origin[i];
+		running->line[i] = fresh->line[i];
+	}
 }

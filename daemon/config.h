@@ -71,6 +71,7 @@ struct config {
 	/* not in the table */
 	char *file;
 	uint8_t origin[CONFIG_SETTINGS_MAX]; /* enum config_origin, by place in the table */
+	uint32_t line[CONFIG_SETTINGS_MAX];  /* of the file, where that is the origin */
 };
 
 void config_init(struct config *c);
@@ -89,7 +90,13 @@ int config_read_file(struct config *c, const char *path, char *error, size_t err
  */
 int config_psk(const struct config *c, uint8_t out[CONFIG_KEY_LEN], char *error, size_t error_size);
 void config_usage(FILE *out);
-/* Array of {key, value, origin}. */
+/* Array of {key, value, origin}; origin is "default", "FILE:LINE" or "--OPTION". */
 json_t *config_show(const struct config *c);
+/*
+ * For a reload: takes from `fresh` what can be changed while mroced runs. `tell` hears of every setting
+ * that differs, and whether it was taken or waits for a restart.
+ */
+void config_update(struct config *running, const struct config *fresh,
+		   void (*tell)(const char *section, const char *key, bool taken));
 
 #endif

@@ -25,6 +25,7 @@ const struct port_driver port_driver_real = {
 	.housekeep = portset_housekeep,
 	.counters = portset_counters,
 	.show = portset_show,
+	.planes = portset_planes,
 };
 
 _Static_assert(CONFIG_KEY_LEN == ENGINE_KEY_LEN, "one key");

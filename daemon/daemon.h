@@ -33,6 +33,7 @@ struct port_driver {
 	void (*housekeep)(struct portset *ps, uint64_t now);
 	void (*counters)(const struct portset *ps, uint64_t out[MROCE_COUNTERS]);
 	json_t *(*show)(const struct portset *ps);
+	void (*planes)(const struct portset *ps, uint32_t *up, uint32_t *all);
 };
 
 extern const struct port_driver port_driver_real;
@@ -72,6 +73,9 @@ struct daemon {
 	double busy_ratio;		/* of the last whole one */
 	bool port_woken;
 	bool stop;
+	void (*reload)(struct daemon *d); /* reads the configuration anew; NULL: cannot */
+	uint64_t rx_packets, told_rx_packets; /* so far, and when systemd was told last */
+	char told[160];			      /* what systemd was told last */
 };
 
 /* daemon.c */
@@ -86,7 +90,7 @@ void daemon_bury(struct daemon *d, struct conn *conn, bool close, enum mroce_clo
 uint64_t daemon_clock(void);
 
 /* worker.c */
-/* SIGTERM and SIGINT stop the loop. Call before any thread is made. */
+/* SIGTERM and SIGINT stop the loop, SIGHUP calls reload(). Call before any thread is made. */
 int worker_signals(struct daemon *d);
 /* One turn without sleeping. Returns how much there was to do. */
 uint32_t worker_turn(struct daemon *d);
@@ -96,6 +100,13 @@ void worker_wait(struct daemon *d, uint64_t ns);
 void worker_run(struct daemon *d);
 /* Peers are told that this host goes away; waits until they know, or a moment. */
 void worker_farewell(struct daemon *d);
+
+/* notify.c: what systemd is told. Nothing happens without it. */
+void notify_ready(struct daemon *d);
+/* Numbers for `systemctl status`; span: nanoseconds since the last call. */
+void notify_status(struct daemon *d, uint64_t span);
+void notify_reloading(struct daemon *d);
+void notify_stopping(void);
 
 /* control.c */
 /* Listens on cfg->socket. Explains failures. */

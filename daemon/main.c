@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <systemd/sd-daemon.h>
 #include <unistd.h>
 #include "daemon/daemon.h"
 #include "daemon/journal.h"
@@ -83,12 +82,53 @@ static void serve(const struct config *cfg, struct daemon *d)
 		snprintf(names, sizeof(names), " the interfaces chosen above");
 	journal(LOG_INFO, "ready: %s, UDP port %u, %u paths, on%s", cfg->socket, cfg->udp_port,
 		cfg->paths, names);
-	sd_notifyf(0, "READY=1\nSTATUS=Serving on%s", names);
+	notify_ready(d);
 	worker_run(d);
-	sd_notify(0, "STOPPING=1\nSTATUS=Telling peers");
+	notify_stopping();
 	control_close(d);
 	worker_farewell(d);
 }
+
+/* ---- reload ---- */
+
+/* What the process was started with, for reading it again. */
+static struct {
+	struct config *cfg;
+	int argc;
+	char **argv;
+} started;
+
+static void tell_change(const char *section, const char *key, bool taken)
+{
+	if (taken)
+		journal(LOG_NOTICE, "reload: [%s] %s changed", section, key);
+	else
+		journal(LOG_WARNING,
+			"reload: [%s] %s differs, which needs a restart: systemctl restart mroced",
+			section, key);
+}
+
+/* On any error everything stays as it is. */
+static void reload(struct daemon *d)
+{
+	struct config fresh;
+	enum config_action action;
+	char error[1024];
+
+	notify_reloading(d);
+	config_init(&fresh);
+	if (config_read(&fresh, started.argc, started.argv, &action, error, sizeof(error))) {
+		journal(LOG_ERR, "reload: %s; nothing was changed", error);
+	} else {
+		config_update(started.cfg, &fresh, tell_change);
+		journal_init(started.cfg->verbose);
+		journal(LOG_INFO, "reload: done");
+	}
+	config_free(&fresh);
+	notify_ready(d);
+}
+
+/* ---- run ---- */
 
 static int run(const struct config *cfg)
 {
@@ -98,6 +138,7 @@ static int run(const struct config *cfg)
 
 	if (err)
 		return err;
+	d->reload = reload;
 	err = worker_signals(d);
 	/* The socket first: a second daemon must not touch the interfaces of the first. */
 	if (!err)
@@ -150,6 +191,9 @@ static int start(struct config *cfg, int argc, char **argv)
 		printf("%s: configuration is fine\n", cfg->file ? cfg->file : "options");
 		return 0;
 	}
+	started.cfg = cfg;
+	started.argc = argc;
+	started.argv = argv;
 	raise_file_limit();
 	return run(cfg) ? EXIT_FAILURE : 0;
 }

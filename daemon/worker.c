@@ -102,6 +102,7 @@ uint32_t worker_turn(struct daemon *d)
 
 	d->now = daemon_clock();
 	work = d->driver->rx(d->ports, d->now, RX_BUDGET);
+	d->rx_packets += work;
 	publish(d);
 	work += submit(d);
 	work += engine_run(d->engine, d->now, TX_BUDGET);
@@ -207,6 +208,11 @@ static void on_signal(struct watch *w, uint32_t events)
 	(void)events;
 	if (read(w->fd, &info, sizeof(info)) != sizeof(info))
 		return;
+	if (info.ssi_signo == SIGHUP) {
+		if (d->reload)
+			d->reload(d);
+		return;
+	}
 	journal(LOG_INFO, "stopping: %s", strsignal((int)info.ssi_signo));
 	d->stop = true;
 }
@@ -219,6 +225,7 @@ int worker_signals(struct daemon *d)
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	d->signals = (struct watch){ on_signal, signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK) };
 	err = d->signals.fd < 0 ? -errno : daemon_watch(d, &d->signals, EPOLLIN);
@@ -242,6 +249,7 @@ static void measure(struct daemon *d)
 	d->busy_ratio = d->slept_ns < span ? 1.0 - (double)d->slept_ns / (double)span : 0;
 	d->slept_ns = 0;
 	d->measured_at = d->now;
+	notify_status(d, span);
 }
 
 static void idle(struct daemon *d)

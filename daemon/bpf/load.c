@@ -69,6 +69,7 @@ int load_prepare(bool afxdp, log_fn log)
 		const char *name, *why;
 	} needed[] = {
 		{ CAP_BPF, "CAP_BPF", "to load BPF programs" },
+		{ CAP_PERFMON, "CAP_PERFMON", "to load those that read packets by pointer" },
 		{ CAP_NET_ADMIN, "CAP_NET_ADMIN", "to attach them to interfaces" },
 		{ CAP_NET_RAW, "CAP_NET_RAW", "to open AF_XDP sockets" },
 	};
@@ -85,7 +86,7 @@ int load_prepare(bool afxdp, log_fn log)
 			continue;
 		log(LOG_ERR,
 		    "capability %s is missing (%s): run as root, or with "
-		    "AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_NET_RAW",
+		    "AmbientCapabilities=CAP_BPF CAP_PERFMON CAP_NET_ADMIN CAP_NET_RAW",
 		    needed[i].name, needed[i].why);
 		err = -EPERM;
 	}

@@ -427,6 +427,14 @@ void portset_counters(const struct portset *ps, uint64_t out[MROCE_COUNTERS])
 		ps->kind->counters(ps->ports[i], out);
 }
 
+void portset_planes(const struct portset *ps, uint32_t *up, uint32_t *all)
+{
+	*up = 0;
+	*all = ps->nports;
+	for (uint32_t i = 0; i < ps->nports; i++)
+		*up += ps->ports[i]->up;
+}
+
 json_t *portset_show(const struct portset *ps)
 {
 	json_t *array = json_array();

@@ -62,6 +62,7 @@ void portset_housekeep(struct portset *ps, uint64_t now);
 /* Kernel-side counters summed over CPUs and ports, index = enum mroce_reason. */
 void portset_counters(const struct portset *ps, uint64_t out[MROCE_COUNTERS]);
 /* Array, an object a port: kind, kind_reason, name, addr, mtu, up, mode, neighbours; and what the kind has. */
+void portset_planes(const struct portset *ps, uint32_t *up, uint32_t *all);
 json_t *portset_show(const struct portset *ps);
 
 /* For `mroce detach`: removes everything of ours from an interface (own or adopted program, TC programs, pins).

@@ -23,13 +23,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static int net_fail(int err, const char *what, const char *name)
+static inline int net_fail(int err, const char *what, const char *name)
 {
 	fprintf(stderr, "fabric: %s %s: %s\n", what, name, strerror(err));
 	return -err;
 }
 
-static int net_enter(const char *netns)
+static inline int net_enter(const char *netns)
 {
 	char path[128];
 	int fd, err = 0;
@@ -44,7 +44,7 @@ static int net_enter(const char *netns)
 	return err;
 }
 
-static int net_sysctl(const char *name, const char *value)
+static inline int net_sysctl(const char *name, const char *value)
 {
 	char path[128];
 	ssize_t n;
@@ -59,13 +59,13 @@ static int net_sysctl(const char *name, const char *value)
 	return n < 0 ? net_fail(EINVAL, "cannot write", path) : 0;
 }
 
-static int net_ifreq(int sock, const char *ifname, unsigned long request, struct ifreq *ifr)
+static inline int net_ifreq(int sock, const char *ifname, unsigned long request, struct ifreq *ifr)
 {
 	snprintf(ifr->ifr_name, sizeof(ifr->ifr_name), "%s", ifname);
 	return ioctl(sock, request, ifr) ? -errno : 0;
 }
 
-static bool net_is_up(const char *ifname)
+static inline bool net_is_up(const char *ifname)
 {
 	struct ifreq ifr = {};
 	int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), err;
@@ -77,7 +77,7 @@ static bool net_is_up(const char *ifname)
 	return !err && (ifr.ifr_flags & IFF_UP);
 }
 
-static int net_ethtool(int sock, const char *ifname, __u32 cmd, __u32 value)
+static inline int net_ethtool(int sock, const char *ifname, __u32 cmd, __u32 value)
 {
 	struct ethtool_value ev = { .cmd = cmd, .data = value };
 	struct ifreq ifr = { .ifr_data = (void *)&ev };
@@ -85,7 +85,7 @@ static int net_ethtool(int sock, const char *ifname, __u32 cmd, __u32 value)
 	return net_ifreq(sock, ifname, SIOCETHTOOL, &ifr);
 }
 
-static int net_vlan_offload_off(int sock, const char *ifname)
+static inline int net_vlan_offload_off(int sock, const char *ifname)
 {
 	struct ethtool_value ev = { .cmd = ETHTOOL_GFLAGS };
 	struct ifreq ifr = { .ifr_data = (void *)&ev };
@@ -101,7 +101,7 @@ static int net_vlan_offload_off(int sock, const char *ifname)
  * Off: every packet on the wire is one packet, with real checksums and with its VLAN tag in it.
  * On: as the kernel wants it, giant segments included.
  */
-static int net_offloads(const char *ifname, bool on)
+static inline int net_offloads(const char *ifname, bool on)
 {
 	static const __u32 commands[] = { ETHTOOL_STSO, ETHTOOL_SGSO, ETHTOOL_SGRO,
 					  ETHTOOL_STXCSUM };
@@ -133,7 +133,7 @@ struct net_table {
 	int n;
 };
 
-static void net_queue_parse(const struct rtattr *stats, struct net_stats *out)
+static inline void net_queue_parse(const struct rtattr *stats, struct net_stats *out)
 {
 	const struct rtattr *at = RTA_DATA(stats);
 	int len = RTA_PAYLOAD(stats);
@@ -148,7 +148,7 @@ static void net_queue_parse(const struct rtattr *stats, struct net_stats *out)
 	}
 }
 
-static void net_qdisc_message(struct nlmsghdr *msg, struct net_table *table)
+static inline void net_qdisc_message(struct nlmsghdr *msg, struct net_table *table)
 {
 	struct tcmsg *tc = NLMSG_DATA(msg);
 	struct rtattr *at = TCA_RTA(tc), *stats = NULL;
@@ -165,7 +165,7 @@ static void net_qdisc_message(struct nlmsghdr *msg, struct net_table *table)
 		net_queue_parse(stats, &table->by_ifindex[tc->tcm_ifindex]);
 }
 
-static void net_link_message(struct nlmsghdr *msg, struct net_table *table)
+static inline void net_link_message(struct nlmsghdr *msg, struct net_table *table)
 {
 	struct ifinfomsg *link = NLMSG_DATA(msg);
 	struct rtattr *at = IFLA_RTA(link);
@@ -180,8 +180,8 @@ static void net_link_message(struct nlmsghdr *msg, struct net_table *table)
 	}
 }
 
-static int net_dump_read(int sock, void (*each)(struct nlmsghdr *, struct net_table *),
-			 struct net_table *table)
+static inline int net_dump_read(int sock, void (*each)(struct nlmsghdr *, struct net_table *),
+				struct net_table *table)
 {
 	static char buf[1 << 16];
 	struct nlmsghdr *msg;
@@ -199,8 +199,8 @@ static int net_dump_read(int sock, void (*each)(struct nlmsghdr *, struct net_ta
 	return -EIO;
 }
 
-static int net_dump(int type, void (*each)(struct nlmsghdr *, struct net_table *),
-		    struct net_table *table)
+static inline int net_dump(int type, void (*each)(struct nlmsghdr *, struct net_table *),
+			   struct net_table *table)
 {
 	struct {
 		struct nlmsghdr hdr;
@@ -221,7 +221,7 @@ static int net_dump(int type, void (*each)(struct nlmsghdr *, struct net_table *
 }
 
 /* Reads the statistics of every interface of this namespace into by_ifindex[0 .. n - 1]. */
-static int net_stats(struct net_stats *by_ifindex, int n)
+static inline int net_stats(struct net_stats *by_ifindex, int n)
 {
 	struct net_table table = { by_ifindex, n };
 	int err;

@@ -16,14 +16,14 @@
 struct options {
 	const char *scenario;
 	uint64_t seed;
-	uint32_t random;
+	uint32_t random, distribution;
 	bool only_random, trace, list, repeat, times;
 };
 
 static const struct scenario *const tables[] = { traffic_scenarios, life_scenarios,
 						 fault_scenarios,   hostile_scenarios,
 						 speed_scenarios,   cc_scenarios,
-						 self_scenarios };
+						 self_scenarios,    figure_scenarios };
 
 struct totals {
 	uint32_t run, failed;
@@ -34,6 +34,7 @@ static const struct option long_options[] = {
 	{ "scenario", required_argument, NULL, 'n' },
 	{ "seed", required_argument, NULL, 's' },
 	{ "random", required_argument, NULL, 'r' },
+	{ "distribution", required_argument, NULL, 'd' },
 	{ "trace", no_argument, NULL, 't' },
 	{ "repeat", no_argument, NULL, 'R' },
 	{ "times", no_argument, NULL, 'T' },
@@ -52,6 +53,7 @@ static void usage(FILE *to)
 		"  --scenario NAME  only this scenario (or all whose name begins with NAME)\n"
 		"  --seed S         seed of all randomness\n"
 		"  --random N       only N random scenarios, seeds S, S + 1, ...\n"
+		"  --distribution N only the figures (fig_...), N seeds of each, S, S + 1, ...\n"
 		"  --trace          print every event\n"
 		"  --repeat         run each scenario twice; both must happen in the same way\n"
 		"  --times          tell the real time that each scenario takes\n"
@@ -94,6 +96,7 @@ static uint64_t run_once(const struct scenario *sc, const struct options *o, uin
 	s->scenario = sc->name;
 	s->cfg = sc->cfg;
 	s->seed = seed;
+	s->distribution = o->distribution;
 	s->trace.print = o->trace && report;
 	if (sc->run)
 		sc->run(s);
@@ -149,7 +152,7 @@ static void run_tables(const struct options *o, struct totals *t)
 {
 	for (size_t i = 0; i < sizeof(tables) / sizeof(*tables); i++) {
 		for (const struct scenario *sc = tables[i]; sc->name; sc++) {
-			if (!wanted(o, sc))
+			if (!wanted(o, sc) || (o->distribution && tables[i] != figure_scenarios))
 				continue;
 			if (o->list)
 				printf("%-24s %s\n", sc->name, sc->what);
@@ -181,6 +184,7 @@ static int parse(int argc, char **argv, struct options *o)
 			o->random = (uint32_t)strtoul(optarg, NULL, 0);
 			o->only_random = true;
 			break;
+		case 'd': o->distribution = (uint32_t)strtoul(optarg, NULL, 0); break;
 		case 't': o->trace = true; break;
 		case 'R': o->repeat = true; break;
 		case 'T': o->times = true; break;
@@ -202,7 +206,7 @@ int main(int argc, char **argv)
 		return 2;
 	if (!o.only_random)
 		run_tables(&o, &t);
-	if (!o.scenario && !o.list)
+	if (!o.scenario && !o.list && !o.distribution)
 		run_random(&o, &t);
 	if (o.list)
 		return 0;

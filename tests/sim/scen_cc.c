@@ -6,51 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "sim.h"
+#include "figure.h"
 
 #define WRITES (1 << MROCE_WR_WRITE)
-/* Per data packet: our headers, UDP, IPv4, Ethernet and its gap. */
-#define HEADERS (36 + 44 + 66)
-
-static double wire_ns(const struct sim_config *c, uint64_t bytes)
-{
-	double chunk = (double)((c->mtu - 28 - 80) & ~7u);
-
-	return (double)bytes * (chunk + HEADERS) / chunk * 8e3 / c->rate_mbps / c->planes;
-}
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* (sum x)^2 / (n sum x^2): 1 if all have the same. */
-static double jain(const double *x, uint32_t n)
-{
-	double sum = 0, squares = 0;
-
-	for (uint32_t i = 0; i < n; i++) {
-		sum += x[i];
-		squares += x[i] * x[i];
-	}
-	return squares > 0 ? sum * sum / (n * squares) : 0;
-}
-
-static uint64_t overflows(const struct sim *s, uint32_t host)
-{
-	uint64_t sum = 0;
-
-	for (uint32_t i = 0; i < s->hosts[host]->nports; i++)
-		sum += s->hosts[host]->ports[i].down.overflowed;
-	return sum;
-}
 
 /* ---- incast ---- */
 
 struct incast {
-	double last, jain; /* last completion / ideal */
+	double last, jain;	     /* last completion / ideal */
 	uint64_t first_drops, drops; /* in the first two round trips, and after */
 };
 
@@ -61,14 +24,6 @@ static bool connect_all_to(struct sim *s, uint32_t to)
 			pair_connect(pair_new(s, i, to));
 	}
 	return world_wait_for(s, 10 * SEC, world_all_up, "all connections to be up");
-}
-
-/* As long as it is after the first burst: the switch's queue is full, and the hosts take their time. */
-static uint64_t two_round_trips(const struct sim *s)
-{
-	uint64_t queue = s->cfg.queue_bytes * 8000 / s->cfg.rate_mbps;
-
-	return 2 * (2 * s->cfg.delay_ns + s->cfg.wake_ns + s->cfg.jitter_ns + queue);
 }
 
 static void incast_measure(struct sim *s, struct incast *r)
@@ -102,8 +57,9 @@ static void incast(struct sim *s)
 	struct incast r = { 0 };
 
 	incast_measure(s, &r);
-	sim_note(s, "last after %.3f of the ideal time, Jain's index %.3f, %llu drops in two RTTs, "
-		    "%llu after",
+	sim_note(s,
+		 "last after %.3f of the ideal time, Jain's index %.3f, %llu drops in two RTTs, "
+		 "%llu after",
 		 r.last, r.jain, (unsigned long long)r.first_drops, (unsigned long long)r.drops);
 	CHECK(s, s->failed || r.last <= 1.10, "incast took %.3f times the ideal time", r.last);
 	CHECK(s, s->failed || r.jain >= 0.95, "Jain's index is %.3f", r.jain);
@@ -111,57 +67,19 @@ static void incast(struct sim *s)
 	world_finish(s);
 }
 
-#define RUNS 100
-
-static double at_percent(double *x, uint32_t n, uint32_t percent)
-{
-	qsort(x, n, sizeof(*x), by_value);
-	return x[(uint64_t)(n - 1) * percent / 100];
-}
-
-/* A hundred incasts of as many seeds. */
-static void incast_runs(struct sim *s)
-{
-	double last[RUNS], fair[RUNS];
-	uint32_t dropping = 0;
-
-	for (uint32_t i = 0; i < RUNS && !s->failed; i++) {
-		struct sim *child = world_child(s, &s->cfg);
-		struct incast r = { 0 };
-
-		child->seed = s->seed * 1000 + i;
-		incast_measure(child, &r);
-		last[i] = r.last;
-		fair[i] = -r.jain;
-		dropping += r.drops != 0;
-		world_finish(child);
-		world_child_end(s, child);
-	}
-	if (s->failed)
-		return;
-	sim_note(s, "%u runs: last / ideal: median %.3f, 99 %% %.3f; Jain's index: median %.3f, 1 %% "
-		    "%.3f; %u with drops after two RTTs",
-		 RUNS, at_percent(last, RUNS, 50), at_percent(last, RUNS, 99),
-		 -at_percent(fair, RUNS, 50), -at_percent(fair, RUNS, 99), dropping);
-	CHECK(s, last[RUNS / 2] <= 1.15, "the median incast took %.3f of the ideal time",
-	      last[RUNS / 2]);
-	CHECK(s, at_percent(last, RUNS, 99) <= 1.30, "1 %% of incasts took %.3f of the ideal time",
-	      at_percent(last, RUNS, 99));
-	CHECK(s, -at_percent(fair, RUNS, 99) >= 0.95, "Jain's index was %.3f",
-	      -at_percent(fair, RUNS, 99));
-	CHECK(s, dropping <= RUNS / 20, "%u of %u runs drop after two RTTs", dropping, RUNS);
-}
-
 /* Without hints: windows alone, with what marks them. */
 static void marks_alone(struct sim *s)
 {
 	struct incast r = { 0 };
-	uint64_t all, least = s->cfg.mark || s->cfg.ce_bytes ? 50 : 10; /* delay alone is a rough guide */
+	uint64_t all,
+		least = s->cfg.mark || s->cfg.ce_bytes ? 50 : 10; /* delay alone is a rough guide */
 
 	incast_measure(s, &r);
 	all = s->hosts[0]->ports[0].down.packets;
-	sim_note(s, "last after %.3f of the ideal time, Jain's index %.3f, %llu of %llu packets dropped, "
-		    "%llu of these in two RTTs",
+	sim_note(s,
+		 "last after %.3f of the ideal time, Jain's index %.3f, %llu of %llu packets "
+		 "dropped, "
+		 "%llu of these in two RTTs",
 		 r.last, r.jain, (unsigned long long)(r.drops + r.first_drops),
 		 (unsigned long long)all, (unsigned long long)r.first_drops);
 	CHECK(s, s->failed || r.last <= 1.35, "it took %.3f times the ideal time", r.last);
@@ -184,7 +102,11 @@ static uint64_t moved(const struct sim *s, uint32_t first, uint32_t n)
 static void pour(struct pair *p, uint64_t size, uint32_t count, uint64_t start)
 {
 	struct lane_params lp = {
-		.kinds = WRITES, .min = size, .max = size, .count = count, .window = 8,
+		.kinds = WRITES,
+		.min = size,
+		.max = size,
+		.count = count,
+		.window = 8,
 		.start = start,
 	};
 
@@ -249,8 +171,12 @@ static void latecomer(struct sim *s)
 /* One that sends little leaves the rest to the others: max-min. */
 static void modest_sender(struct sim *s)
 {
-	struct lane_params small = { .kinds = WRITES, .min = 2 * KIB, .max = 2 * KIB, .count = 1000,
-				     .window = 4, .interval = 400 * US };
+	struct lane_params small = { .kinds = WRITES,
+				     .min = 2 * KIB,
+				     .max = 2 * KIB,
+				     .count = 1000,
+				     .window = 4,
+				     .interval = 400 * US };
 	uint64_t was;
 	double share;
 
@@ -325,7 +251,8 @@ static void compare(struct sim *s, tap_fn tap, uint64_t state, double least, boo
 		 (unsigned long long)sum.moves, (unsigned long long)sum.deaths,
 		 (unsigned long long)sum.repairs);
 	CHECK(s, s->failed || bad >= least * clean, "%.3f of the goodput is left", bad / clean);
-	CHECK(s, s->failed || !moves || sum.moves + sum.deaths, "no path was moved off its bad route");
+	CHECK(s, s->failed || !moves || sum.moves + sum.deaths,
+	      "no path was moved off its bad route");
 	CHECK(s, sum.moves <= 40, "%llu moves", (unsigned long long)sum.moves);
 }
 
@@ -385,8 +312,8 @@ static void flapping(struct sim *s)
 	share = wire_ns(&s->cfg, moved(s, 0, s->nlanes) - was) / (400.0 * MS);
 	world_sum(s, &sum);
 	net_plane_down(s, 1, false);
-	sim_note(s, "%.2f of four planes of which one is there half of the time, %llu deaths", share,
-		 (unsigned long long)sum.deaths);
+	sim_note(s, "%.2f of four planes of which one is there half of the time, %llu deaths",
+		 share, (unsigned long long)sum.deaths);
 	CHECK(s, s->failed || share >= 0.70, "%.2f of the planes are used", share);
 	world_finish(s);
 }
@@ -430,18 +357,19 @@ static void lying_hints(struct sim *s)
 	s->cfg.count = 1; /* at 1 kbit/s, taken as 1 Mbit/s */
 	s->cfg.max = s->cfg.min = 64 * KIB;
 	tiny = goodput(s, false_hint, 0x0100, &sum); /* 1, big endian */
-	sim_note(s, "none %.2f, absurd %.2f, random %.2f, 1 kbit/s %.5f Gbit/s", none, huge, any, tiny);
+	sim_note(s, "none %.2f, absurd %.2f, random %.2f, 1 kbit/s %.5f Gbit/s", none, huge, any,
+		 tiny);
 	CHECK(s, s->failed || none > 0.8, "without a hint %.2f Gbit/s", none);
 	CHECK(s, s->failed || huge > 0.8, "with an absurd hint %.2f Gbit/s", huge);
 	CHECK(s, s->failed || (tiny > 0.0005 && tiny < 0.01), "a tiny hint gives %.5f Gbit/s", tiny);
 }
 
 #define GIGABIT .mtu = 3498, .rate_mbps = 1000
-#define BULK(n)                                                                       \
+#define BULK(n)                                                                                \
 	GIGABIT, .kinds = WRITES, .min = 64 * KIB, .max = 64 * KIB, .count = (n), .window = 8, \
-	.one_way = true, .lanes = 2
+		 .one_way = true, .lanes = 2
 #define INCAST(senders, bytes)                                                       \
-	.hosts = (senders) + 1, .pairs = (senders), .kinds = WRITES, .min = (bytes),           \
+	.hosts = (senders) + 1, .pairs = (senders), .kinds = WRITES, .min = (bytes), \
 	.max = (bytes), .count = 1, .window = 1, .lanes = 1, .one_way = true
 
 const struct scenario cc_scenarios[] = {
@@ -459,7 +387,6 @@ const struct scenario cc_scenarios[] = {
 	  "eight to one over two planes",
 	  { INCAST(8, MIB), GIGABIT, .planes = 2 },
 	  incast },
-	{ "p7_incast_runs", "a hundred incasts 8:1", { INCAST(8, 128 * KIB), GIGABIT }, incast_runs },
 	{ "marks_of_switches",
 	  "without hints: switches that mark",
 	  { INCAST(8, MIB), GIGABIT, .no_hints = true, .ce_bytes = 40000 },
@@ -480,20 +407,32 @@ const struct scenario cc_scenarios[] = {
 	  "both: the virtual queue does not slow what is hinted",
 	  { INCAST(8, MIB), GIGABIT, .mark = true },
 	  incast },
-	{ "bystander", "who shares no bottleneck with an incast keeps his rate",
-	  { .hosts = 11, GIGABIT }, victim },
+	{ "bystander",
+	  "who shares no bottleneck with an incast keeps his rate",
+	  { .hosts = 11, GIGABIT },
+	  victim },
 	{ "latecomer", "a second sender gets its share", { .hosts = 3, GIGABIT }, latecomer },
-	{ "latecomer_marks", "the same without hints, with marks",
-	  { .hosts = 3, GIGABIT, .no_hints = true, .ce_bytes = 40000 }, latecomer },
-	{ "modest_sender", "what one does not use the others have",
-	  { .hosts = 3, GIGABIT }, modest_sender },
-	{ "lossy_route", "half of what takes one route is lost: paths are moved off it",
-	  { BULK(200), .spines = 4, .spine_step_ns = 1 }, lossy_route },
-	{ "marked_route", "one route is always marked",
-	  { BULK(200), .spines = 4, .spine_step_ns = 1 }, marked_route },
+	{ "latecomer_marks",
+	  "the same without hints, with marks",
+	  { .hosts = 3, GIGABIT, .no_hints = true, .ce_bytes = 40000 },
+	  latecomer },
+	{ "modest_sender",
+	  "what one does not use the others have",
+	  { .hosts = 3, GIGABIT },
+	  modest_sender },
+	{ "lossy_route",
+	  "half of what takes one route is lost: paths are moved off it",
+	  { BULK(200), .spines = 4, .spine_step_ns = 1 },
+	  lossy_route },
+	{ "marked_route",
+	  "one route is always marked",
+	  { BULK(200), .spines = 4, .spine_step_ns = 1 },
+	  marked_route },
 	{ "all_marked", "CE on every packet", { BULK(100) }, all_marked },
-	{ "slow_route", "one route is much longer",
-	  { BULK(200), .spines = 2, .spine_step_ns = 2 * MS }, slow_route },
+	{ "slow_route",
+	  "one route is much longer",
+	  { BULK(200), .spines = 2, .spine_step_ns = 2 * MS },
+	  slow_route },
 	{ "flapping", "a plane comes and goes", { GIGABIT, .planes = 4 }, flapping },
 	{ "lying_hints", "hints of zero, of nothing, of everything", { BULK(40) }, lying_hints },
 	{ NULL, NULL, { 0 }, NULL },

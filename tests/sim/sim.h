@@ -13,6 +13,7 @@
  *	poke.c      states of the engine that would take days to reach
  *	world.c     from a configuration to hosts, connections and lanes; the standard scenario
  *	scen_*.c random.c   the scenarios
+ *	figures.c   what we promise, as distributions over seeds
  *	main.c      options and TAP
  */
 #ifndef TESTS_SIM_H
@@ -460,6 +461,7 @@ struct sim {
 	const char *scenario;
 	struct sim_config cfg;
 	uint64_t seed, now;
+	uint32_t distribution; /* so many seeds of each figure; 0: a few */
 	struct events events;
 	struct trace trace;
 	struct rng net_rng, app_rng;
@@ -503,7 +505,7 @@ void world_wait(struct sim *s, uint64_t ns);
 bool world_wait_for(struct sim *s, uint64_t ns, bool (*done)(struct sim *s), const char *what);
 
 extern const struct scenario traffic_scenarios[], life_scenarios[], fault_scenarios[],
-	hostile_scenarios[], speed_scenarios[], cc_scenarios[], self_scenarios[];
+	hostile_scenarios[], speed_scenarios[], cc_scenarios[], self_scenarios[], figure_scenarios[];
 void random_config(uint64_t seed, struct sim_config *cfg);
 void random_run(struct sim *s);
 

@@ -37,6 +37,12 @@ static void loop_driver_counters(const struct portset *ps, uint64_t out[MROCE_CO
 	memset(out, 0, MROCE_COUNTERS * sizeof(out[0]));
 }
 
+static void loop_driver_planes(const struct portset *ps, uint32_t *up, uint32_t *all)
+{
+	(void)ps;
+	*up = *all = 1;
+}
+
 static json_t *loop_driver_show(const struct portset *ps)
 {
 	(void)ps;
@@ -58,6 +64,7 @@ static const struct port_driver loop_driver = {
 	.housekeep = loop_driver_housekeep,
 	.counters = loop_driver_counters,
 	.show = loop_driver_show,
+	.planes = loop_driver_planes,
 };
 
 #endif

@@ -83,6 +83,7 @@ static const struct {
 	{ "[ports]\nudp_port = -1\n", { ":2:", "udp_port", "-1", "1 to 65535" } },
 	{ "[ports]\nudp_port = 12x\n", { ":2:", "12x" } },
 	{ "[ports]\nudp_port =\n", { ":2:", "udp_port" } },
+	{ "[ports]\nring_size = 65536\n", { ":2:", "65536", "64 to 32768" } },
 	{ "[ports]\nring_size = 1000\n", { ":2:", "1000", "power of two" } },
 	{ "\n\n[ports]\nnack = maybe\n", { ":4:", "maybe", "yes or no" } },
 	{ "[ports]\nudp_prot = 1\n", { ":2:", "udp_prot", "udp_port" } },
@@ -176,24 +177,100 @@ static const char *origin_of(json_t *list, const char *key)
 	size_t i;
 	json_t *o;
 
-	json_array_foreach(list, i,
-			   o) if (strcmp(json_string_value(json_object_get(o, "key")), key) ==
-				  0) return json_string_value(json_object_get(o, "origin"));
+	json_array_foreach(list, i, o)
+	{
+		if (strcmp(json_string_value(json_object_get(o, "key")), key) == 0)
+			return json_string_value(json_object_get(o, "origin"));
+	}
 	return "missing";
 }
 
 START_TEST(config_show__tells_the_origin)
 {
 	enum config_action action;
+	char line[80];
 	json_t *list;
 
-	ck_assert_int_eq(read_text("[ports]\nudp_port = 5000\n"), 0);
-	ck_assert_int_eq(READ_OPTIONS(&action, "--paths", "4"), 0);
+	ck_assert_int_eq(read_text("[ports]\nudp_port = 5000\n# comment\ninterface = a\n"
+				   "interface = b\nudp_port = 5001\n[transport]\npaths = 2\n"),
+			 0);
+	config_free(&cfg);
+	config_init(&cfg);
+	ck_assert_int_eq(READ_OPTIONS(&action, "--paths", "4", "--no-nack", "-c", path), 0);
 	list = config_show(&cfg);
-	ck_assert_str_eq(origin_of(list, "ports.udp_port"), "file");
-	ck_assert_str_eq(origin_of(list, "transport.paths"), "option");
+	/* The line that counts: the last, but of a list the first. */
+	snprintf(line, sizeof(line), "%s:6", path);
+	ck_assert_str_eq(origin_of(list, "ports.udp_port"), line);
+	snprintf(line, sizeof(line), "%s:4", path);
+	ck_assert_str_eq(origin_of(list, "ports.interface"), line);
+	ck_assert_str_eq(origin_of(list, "transport.paths"), "--paths");
+	ck_assert_str_eq(origin_of(list, "ports.nack"), "--no-nack");
 	ck_assert_str_eq(origin_of(list, "transport.cc"), "default");
 	json_decref(list);
+}
+END_TEST
+
+static char changes[256];
+
+static void note_change(const char *section, const char *key, bool taken)
+{
+	size_t used = strlen(changes);
+
+	snprintf(changes + used, sizeof(changes) - used, "%s.%s %s; ", section, key,
+		 taken ? "taken" : "waits");
+}
+
+static void read_fresh(struct config *fresh, const char *text)
+{
+	struct config saved = cfg;
+
+	config_init(&cfg);
+	ck_assert_int_eq(read_text(text), 0);
+	*fresh = cfg;
+	cfg = saved;
+}
+
+START_TEST(config_update__takes_only_what_can_be_changed)
+{
+	struct config fresh;
+	json_t *list;
+
+	ck_assert_int_eq(read_text("[daemon]\nspin_us = 5\n[ports]\nudp_port = 5000\n"), 0);
+	unlink(path);
+	changes[0] = '\0';
+	read_fresh(&fresh, "[quota]\ncontexts = 7\n[ports]\nudp_port = 5001\ninterface = eth0\n"
+			   "[daemon]\nverbose = yes\n[security]\npsk_file = /k\n");
+	config_update(&cfg, &fresh, note_change);
+	ck_assert_str_eq(changes, "ports.interface waits; daemon.verbose taken; "
+				  "daemon.spin_us taken; ports.udp_port waits; "
+				  "security.psk_file waits; quota.contexts taken; ");
+	ck_assert_uint_eq(cfg.contexts, 7);
+	ck_assert_uint_eq(cfg.verbose, 1);
+	ck_assert_uint_eq(cfg.spin_us, 50);
+	ck_assert_uint_eq(cfg.udp_port, 5000);
+	ck_assert_ptr_null(cfg.interfaces[0]);
+	ck_assert_ptr_null(cfg.psk_file);
+	list = config_show(&cfg);
+	ck_assert_str_eq(origin_of(list, "daemon.spin_us"), "default");
+	ck_assert_ptr_nonnull(strstr(origin_of(list, "ports.udp_port"), ":4"));
+	json_decref(list);
+	config_free(&fresh);
+}
+END_TEST
+
+START_TEST(config_update__tells_nothing_when_nothing_differs)
+{
+	struct config fresh;
+	static const char text[] = "[ports]\ninterface = eth0 eth1\nnack = no\n"
+				   "[security]\npsk_file = /k\n";
+
+	ck_assert_int_eq(read_text(text), 0);
+	unlink(path);
+	changes[0] = '\0';
+	read_fresh(&fresh, text);
+	config_update(&cfg, &fresh, note_change);
+	ck_assert_str_eq(changes, "");
+	config_free(&fresh);
 }
 END_TEST
 
@@ -203,10 +280,10 @@ START_TEST(config_usage__names_every_option)
 	size_t size = 0;
 	FILE *f = open_memstream(&text, &size);
 	static const char *const options[] = {
-		"-i, --interface", "--port",	"--socket",    "--udp-port",
-		"--paths",	   "--cc",	"--config",    "--check-config",
-		"--allow-generic", "--no-nack", "--no-handover", "--ring-size", "--verbose",
-		"--pid-file",	   "--version", "--help"
+		"-i, --interface", "--port",	 "--socket",	  "--udp-port",
+		"--paths",	   "--cc",	 "--config",	  "--check-config",
+		"--allow-generic", "--no-nack",	 "--no-handover", "--ring-size",
+		"--verbose",	   "--pid-file", "--version",	  "--help"
 	};
 
 	config_usage(f);
@@ -322,6 +399,8 @@ static Suite *config_suite(void)
 	tcase_add_test(tcase, config_read__bad_options);
 	tcase_add_test(tcase, config_read__actions);
 	tcase_add_test(tcase, config_show__tells_the_origin);
+	tcase_add_test(tcase, config_update__takes_only_what_can_be_changed);
+	tcase_add_test(tcase, config_update__tells_nothing_when_nothing_differs);
 	tcase_add_test(tcase, config_usage__names_every_option);
 	tcase_add_loop_test(tcase, config_psk__file, 0, (int)(sizeof(keys) / sizeof(keys[0])));
 	tcase_add_test(tcase, config_psk__the_same_in_file_and_configuration);
