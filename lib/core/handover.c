@@ -106,7 +106,7 @@ static void tell_paths(struct batch *b, uint32_t mask)
 static void seal(const struct batch *b, void *buf, const struct letter *l, uint8_t flags,
 		 uint32_t body_len)
 {
-	struct mroce_hdr *h = buf;
+	struct mroce_hdr h; /* frames are not aligned */
 	struct packet pk = {
 		.type = l->type,
 		.flags = flags,
@@ -120,7 +120,9 @@ static void seal(const struct batch *b, void *buf, const struct letter *l, uint8
 	};
 
 	packet_seal(buf, &pk);
-	h->hdr_crc = htonl(post_seal(pk.una, pk.psn));
+	memcpy(&h, buf, sizeof(h));
+	h.hdr_crc = htonl(post_seal(pk.una, pk.psn));
+	memcpy(buf, &h, sizeof(h));
 }
 
 /* 0; -EAGAIN: no room at the port; -errno: the letter cannot be built. */
