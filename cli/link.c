@@ -135,6 +135,7 @@ const char *link_status(enum mroce_status status)
 	case MROCE_E_LENGTH: return "message longer than the receive it met";
 	case MROCE_E_PEER_GONE: return "the other side ended, died or cannot be reached any more";
 	case MROCE_E_PROTOCOL: return "the other side broke the protocol";
+	case MROCE_E_LOSS: return "at its deadline more was missing than was tolerated";
 	case MROCE_E_DAEMON: return "the local mroced is gone; see journalctl -u mroced";
 	}
 	return "unknown status";

@@ -44,6 +44,10 @@ static const struct opt perf_opts[] = {
 	  &opts.both, 0, 0 },
 	{ 0, "check", NULL, "verify every byte of every message; exit 1 if any is wrong", OPT_FLAG,
 	  &opts.check, 0, 0 },
+	{ 0, "max-missing", "PPM", "so much of every message may be missing, in parts per million",
+	  OPT_NUMBER, &opts.p.max_missing, 1, 1000000 },
+	{ 0, "deadline", "USEC", "with it: when a message is to end, if no more than that is missing",
+	  OPT_NUMBER, &opts.p.deadline_us, 1, UINT32_MAX },
 	{ 0, "inplace", NULL, "memory registered in place instead of allocated", OPT_FLAG,
 	  &opts.inplace, 0, 0 },
 	{ 0, "service", "N", "service of the server (default 7002)", OPT_NUMBER, &opts.p.service, 1,
@@ -90,15 +94,20 @@ static void print_head(void)
 		       "#iterations", "t_min[usec]", "t_max[usec]", "t_typical[usec]",
 		       "t_avg[usec]", "t_stdev[usec]", "99%[usec]", "99.9%[usec]");
 	else
-		printf(" %-10s %-14s %-18s %-21s %s\n", "#bytes", "#iterations", "BW peak[Gb/sec]",
-		       "BW average[Gb/sec]", "MsgRate[Mpps]");
+		printf(" %-10s %-14s %-18s %-21s %s%s\n", "#bytes", "#iterations",
+		       "BW peak[Gb/sec]", "BW average[Gb/sec]", "MsgRate[Mpps]",
+		       opts.p.max_missing ? "   #forgiven      missing[bytes]" : "");
 	fflush(stdout);
 }
 
 static void print_bandwidth(const struct perf_result *r)
 {
-	printf(" %-10llu %-14llu %-18.2f %-21.2f %.6f\n", (unsigned long long)r->size,
+	printf(" %-10llu %-14llu %-18.2f %-21.2f %.6f", (unsigned long long)r->size,
 	       (unsigned long long)r->messages, r->peak_gbit, r->average_gbit, r->mpps);
+	if (opts.p.max_missing)
+		printf("        %-14llu %llu", (unsigned long long)r->forgiven,
+		       (unsigned long long)r->missing);
+	putchar('\n');
 }
 
 static void print_latency(const struct perf_result *r, const struct samples_summary *t)
@@ -122,6 +131,10 @@ static void add_latency(json_t *o, const struct samples_summary *t)
 static void add_bandwidth(json_t *o, const struct perf_result *r)
 {
 	json_object_set_new(o, "bytes", json_integer(r->bytes));
+	if (opts.p.max_missing) {
+		json_object_set_new(o, "forgiven", json_integer(r->forgiven));
+		json_object_set_new(o, "missing_bytes", json_integer(r->missing));
+	}
 	json_object_set_new(o, "bw_peak_gbit_per_s", json_real(r->peak_gbit));
 	json_object_set_new(o, "bw_average_gbit_per_s", json_real(r->average_gbit));
 	json_object_set_new(o, "msg_rate_mpps", json_real(r->mpps));
@@ -287,6 +300,11 @@ static int complete_options(void)
 				  "-b goes with neither --latency, --check nor another --op");
 	if (opts.latency && (opts.check || opts.p.connections > 1))
 		return opt_misuse(&perf_table, "-l goes with neither --check nor --qp");
+	if (opts.p.deadline_us && !opts.p.max_missing)
+		return opt_misuse(&perf_table, "--deadline needs --max-missing");
+	if (opts.p.max_missing && (opts.latency || opts.check || !strcmp(opts.op, "read")))
+		return opt_misuse(&perf_table,
+				  "--max-missing goes with neither --latency, --check nor --op read");
 	if (choose_op())
 		return EXIT_USAGE;
 	if (opts.both)

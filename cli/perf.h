@@ -36,6 +36,8 @@ struct perf_options {
 	uint64_t size, iterations, connections, streams, depth;
 	double duration; /* seconds; 0: by iterations */
 	bool check, inplace, more;
+	uint64_t max_missing; /* stated of every message, parts per million; 0: fully reliable */
+	uint64_t deadline_us;
 	double timeout; /* seconds without a completion until it is given up */
 };
 
@@ -44,6 +46,7 @@ struct perf_result {
 	double seconds;
 	double peak_gbit, average_gbit, mpps;
 	uint64_t check_errors;
+	uint64_t forgiven, missing; /* messages that ended without all their bytes; these bytes */
 	struct link_repairs repairs;
 	double cpu_self, cpu_daemon; /* seconds; cpu_daemon < 0: not known */
 	struct samples samples;	     /* latency: microseconds */
@@ -63,6 +66,7 @@ struct perf_client {
 	struct perf_msg request, ready, report;
 	bool is_ready, is_reported;
 	uint64_t posted, completed, errors;
+	uint64_t forgiven, missing;
 	bool *busy;	      /* a slot's request has not completed; kept with PERF_CHECK */
 	uint64_t echoes;      /* of ping-pong: answers that have come */
 	uint64_t echo_length; /* of the last of them */

@@ -115,6 +115,8 @@ static int take_completion(struct perf_client *c, const struct mroce_completion 
 	if (c->request.flags & PERF_CHECK && is_read(c, done->id))
 		check_read(c, done->id);
 	c->busy[slot_of(c, done->id)] = false;
+	c->forgiven += done->missing != 0;
+	c->missing += done->missing;
 	c->completed++;
 	return 1;
 }
@@ -228,6 +230,18 @@ static int agree(struct perf_client *c)
 	return -ECONNREFUSED;
 }
 
+/* Traffic only: what is said on the control stream must arrive. */
+static int state_tolerance(struct perf_client *c)
+{
+	struct mroce_tolerance t = { .max_missing = (uint32_t)c->o->max_missing,
+				     .deadline_us = (uint32_t)c->o->deadline_us };
+	int err = 0;
+
+	for (uint32_t i = 1; t.max_missing && i <= c->request.streams && !err; i++)
+		err = mroce_stream_tolerance(c->conn, i, &t);
+	return err;
+}
+
 static int set_up(struct perf_client *c, uint64_t depth)
 {
 	bool echo = c->o->op == PERF_ECHO_SEND || c->o->op == PERF_ECHO_WRITE;
@@ -241,6 +255,8 @@ static int set_up(struct perf_client *c, uint64_t depth)
 	if (!err)
 		err = perf_memory_get(&c->memory, c->m, perf_region(&c->request),
 				      MROCE_ACCESS_REMOTE_WRITE, c->o->inplace);
+	if (!err)
+		err = state_tolerance(c);
 	if (!err && echo)
 		err = post_echo_receive(c);
 	if (!err)
@@ -473,6 +489,8 @@ static int gather(struct bandwidth *b, struct perf_result *r)
 		if (err)
 			return err;
 		r->check_errors += c->errors + c->report.errors;
+		r->forgiven += c->forgiven;
+		r->missing += c->missing;
 		if (announced && c->report.messages != c->completed) {
 			fail("%s: %llu messages were sent, but the server saw %llu", b->o->host,
 			     (unsigned long long)c->completed,

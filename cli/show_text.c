@@ -188,6 +188,12 @@ static void print_conn(const json_t *c)
 	       num(c, "paths"), num(c, "streams"), num(c, "queued_requests"), num(c, "repairs"),
 	       num(c, "spurious_repairs"), num(c, "duplicate_chunks"),
 	       format_span(age, num(c, "last_heard_us") / 1e6));
+	if (num(c, "tolerant_complete") + num(c, "tolerant_forgiven") +
+	    num(c, "tolerant_over_bound") > 0)
+		printf("\t tolerant: complete:%.0f forgiven:%.0f over_bound:%.0f missing %s\n",
+		       num(c, "tolerant_complete"), num(c, "tolerant_forgiven"),
+		       num(c, "tolerant_over_bound"),
+		       format_bytes(rx, (uint64_t)num(c, "tolerant_missing_bytes")));
 }
 
 void show_conns(const json_t *list)

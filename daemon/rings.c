@@ -147,7 +147,8 @@ static enum mroce_status status_of_end(const struct client *c, const struct slot
 }
 
 /* False: no record free in the engine, come back later. */
-static bool submit_one(struct client *c, const struct abi_sqe *e)
+static bool submit_one(struct client *c, const struct abi_sqe *e,
+		       const struct mroce_tolerance *tolerance)
 {
 	struct slot *s = client_slot(c, e->handle);
 	struct work_request wr = { .id = e->id,
@@ -158,7 +159,8 @@ static bool submit_one(struct client *c, const struct abi_sqe *e)
 				   .len = e->len,
 				   .raddr = e->raddr,
 				   .rkey = e->rkey,
-				   .imm = e->imm };
+				   .imm = e->imm,
+				   .tolerance = e->tolerant ? tolerance : NULL };
 	int err;
 
 	c->owed++;
@@ -186,11 +188,15 @@ uint32_t client_submit(struct client *c, uint32_t budget)
 	for (n = 0; n < waiting && n < budget; n++) {
 		/* A copy: what is checked must be what is used. */
 		struct abi_sqe e;
+		struct mroce_tolerance t;
+		uint32_t at = c->sq_head & (ABI_SQ_ENTRIES - 1);
 
-		memcpy(&e, &c->rings->sq[c->sq_head & (ABI_SQ_ENTRIES - 1)], sizeof(e));
+		memcpy(&e, &c->rings->sq[at], sizeof(e));
+		if (e.tolerant)
+			memcpy(&t, &c->rings->tolerance[at], sizeof(t));
 		__asm__ volatile("" ::: "memory");
 		c->full = !room_for_completion(c);
-		c->stuck = !c->full && !submit_one(c, &e);
+		c->stuck = !c->full && !submit_one(c, &e, &t);
 		if (c->full || c->stuck)
 			break;
 		c->sq_head++;
@@ -225,6 +231,10 @@ void client_complete(struct client *c, uint32_t handle, const struct engine_comp
 	cqe->opcode = e->opcode;
 	cqe->status = e->status;
 	cqe->has_imm = e->has_imm;
+	cqe->missing = e->missing;
+	cqe->has_gaps = e->gaps != NULL;
+	if (e->gaps)
+		c->rings->gaps[cqe - c->rings->cq] = *e->gaps;
 	if (!c->is_dirty) {
 		c->is_dirty = true;
 		TAILQ_INSERT_TAIL(&c->d->dirty, c, dirty_link);

@@ -52,13 +52,22 @@ static const char *state_name(const struct slot *s, const struct conn_stats *st)
 	return "ended";
 }
 
+static void add_tolerance(json_t *o, const struct tolerance_stats *st)
+{
+	json_object_set_new(o, "tolerant_complete", json_integer((json_int_t)st->complete));
+	json_object_set_new(o, "tolerant_forgiven", json_integer((json_int_t)st->forgiven));
+	json_object_set_new(o, "tolerant_over_bound", json_integer((json_int_t)st->over));
+	json_object_set_new(o, "tolerant_missing_bytes", json_integer((json_int_t)st->missing));
+}
+
 static json_t *show_conn(const struct daemon *d, struct conn *conn)
 {
 	const struct slot *s = engine_conn_cookie(conn);
 	struct conn_stats st;
+	json_t *o;
 
 	engine_conn_stats(conn, d->now, &st);
-	return json_pack("{s:o,s:o,s:I,s:s,s:i,s:i,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}",
+	o = json_pack("{s:o,s:o,s:I,s:s,s:i,s:i,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}",
 			 "id", hex(st.id), "peer", address(engine_conn_peer(conn)), "service",
 			 (json_int_t)st.service, "state", state_name(s, &st), "owner_pid",
 			 s ? s->client->pid : 0, "owner_uid", s ? (int)s->client->uid : 0, "paths",
@@ -68,7 +77,10 @@ static json_t *show_conn(const struct daemon *d, struct conn *conn)
 			 (json_int_t)st.repairs, "spurious_repairs", (json_int_t)st.spurious,
 			 "duplicate_chunks", (json_int_t)st.dup_letters, "queued_requests",
 			 (json_int_t)st.queued_requests, "last_heard_us",
-			 (json_int_t)(st.last_heard_ns / NS_PER_US));
+			 (json_int_t)(st.last_heard_ns / NS_PER_US), "memory_bytes",
+			 (json_int_t)st.memory, "chunk", (json_int_t)st.chunk);
+	add_tolerance(o, &st.tolerance);
+	return o;
 }
 
 static const char *path_state_name(const struct path_stats *st)
@@ -108,6 +120,7 @@ static json_t *show_path(uint32_t conn_id, uint32_t path, const struct path_stat
 		{ "nacks", st->nacks },
 		{ "ce_bytes", st->ce_bytes },
 		{ "deaths", st->deaths },
+		{ "mtu", st->mtu },
 		{ "moves", st->moves },
 		{ "rx_packets", st->rx_packets },
 		{ "rx_late", st->rx_late },

@@ -42,6 +42,7 @@ enum mroce_status {
 	MROCE_E_PEER_GONE = 5,	  /* peer closed, died or cannot be reached on any path */
 	MROCE_E_PROTOCOL = 6,	  /* peer broke the protocol */
 	MROCE_E_DAEMON = 7,	  /* the local daemon is gone */
+	MROCE_E_LOSS = 8, /* at its deadline more was missing than was tolerated (told to both sides) */
 };
 
 enum mroce_opcode {
@@ -64,7 +65,7 @@ enum mroce_access {
 /* One ended request. */
 struct mroce_completion {
 	uint64_t id;	  /* as given when posting */
-	uint64_t length;  /* bytes of the message; for a receive: bytes received */
+	uint64_t length;  /* bytes delivered: of the message, without those that are missing */
 	struct mroce_conn *conn;
 	void *conn_data;  /* mroce_conn_set_data() */
 	uint32_t stream;
@@ -72,6 +73,49 @@ struct mroce_completion {
 	uint8_t opcode;	  /* enum mroce_opcode */
 	uint8_t status;	  /* enum mroce_status */
 	bool has_imm;
+	/* Stated loss tolerance only; 0 in all other completions. The message has length + missing bytes. */
+	uint64_t missing;	 /* bytes that did not arrive; the sender hears the number only */
+	uint32_t missing_ranges; /* receives: how many ranges they make up, see mroce_missing() */
+	uint32_t missing_key;	 /* the library's */
+};
+
+/* ---- stated loss tolerance; docs/loss-tolerance.md says when to use it ---- */
+
+struct mroce_range {
+	uint64_t offset, length; /* bytes of the message */
+};
+
+/* Ranges that a message may name as critical. */
+#define MROCE_CRITICAL 4
+
+/* What missing bytes read as when a message has been forgiven. */
+enum mroce_fill {
+	MROCE_FILL_ZERO = 0,
+	MROCE_FILL_KEEP = 1, /* what the memory held before */
+};
+
+/* What happens if more than max_missing is missing at the deadline. */
+enum mroce_over {
+	MROCE_OVER_WAIT = 0, /* repair goes on until it is within the bound */
+	MROCE_OVER_FAIL = 1, /* the message ends with MROCE_E_LOSS at both sides */
+};
+
+/*
+ * How much of a message may be missing, and by when it is wanted. Its receiver ends the message as soon as
+ * everything is here; or the rest is within the bound, was sent and lost, and its repair is not yet
+ * here; or at the deadline. The first chunk that arrives starts the clock, which the receiver keeps.
+ * Critical ranges arrive in any case; a chunk that touches one counts as critical as a whole.
+ * max_missing 0 without a deadline that fails is full reliability.
+ */
+struct mroce_tolerance {
+	uint32_t max_missing; /* parts per million of its bytes, 0 .. 1000000 */
+	uint32_t deadline_us; /* 0: none */
+	uint8_t fill;	      /* enum mroce_fill */
+	uint8_t over;	      /* enum mroce_over */
+	uint8_t ncritical;    /* 0 .. MROCE_CRITICAL */
+	uint8_t reserved;
+	uint32_t reserved2;
+	struct mroce_range critical[MROCE_CRITICAL];
 };
 
 /* ---- context ---- */
@@ -156,6 +200,50 @@ int mroce_post_write_imm(struct mroce_conn *conn, uint32_t stream, const struct 
 			 uint32_t imm, uint64_t id);
 int mroce_post_read(struct mroce_conn *conn, uint32_t stream, const struct mroce_mr *mr,
 		    size_t offset, size_t len, uint64_t remote_addr, uint32_t rkey, uint64_t id);
+
+/*
+ * The same with a tolerance of its own; NULL: fully reliable, whatever the stream's default is. -EINVAL: a
+ * field is out of range. Without effect, that is fully reliable, if the peer does not know tolerance.
+ */
+int mroce_post_send_tolerant(struct mroce_conn *conn, uint32_t stream, const struct mroce_mr *mr,
+			     size_t offset, size_t len, const struct mroce_tolerance *tol,
+			     uint64_t id);
+int mroce_post_send_imm_tolerant(struct mroce_conn *conn, uint32_t stream,
+				 const struct mroce_mr *mr, size_t offset, size_t len, uint32_t imm,
+				 const struct mroce_tolerance *tol, uint64_t id);
+/* Of a plain write the receiver has no completion: nobody learns which bytes are missing, only how many. */
+int mroce_post_write_tolerant(struct mroce_conn *conn, uint32_t stream, const struct mroce_mr *mr,
+			      size_t offset, size_t len, uint64_t remote_addr, uint32_t rkey,
+			      const struct mroce_tolerance *tol, uint64_t id);
+int mroce_post_write_imm_tolerant(struct mroce_conn *conn, uint32_t stream,
+				  const struct mroce_mr *mr, size_t offset, size_t len,
+				  uint64_t remote_addr, uint32_t rkey, uint32_t imm,
+				  const struct mroce_tolerance *tol, uint64_t id);
+/* For all sends and writes posted to the stream from now on by the functions without a tolerance; NULL: none.
+ * -EINVAL, -ENOMEM. */
+int mroce_stream_tolerance(struct mroce_conn *conn, uint32_t stream,
+			   const struct mroce_tolerance *tol);
+/*
+ * The ranges that are missing in what `c` received, in order, exact to the byte: writes up to n of
+ * them, returns how many there are. Ask before the next mroce_poll() or mroce_wait() of the context:
+ * afterwards -ESTALE.
+ */
+int mroce_missing(struct mroce *m, const struct mroce_completion *c, struct mroce_range *out,
+		  int n);
+
+/*
+ * A deadline that follows the stream: a percentile of the last completion times, with head-room. Note each
+ * completion time (at the sender: from posting to completion), ask for the deadline before posting.
+ */
+struct mroce_deadline;
+/* percentile: 1 .. 100; headroom: percent added to it, 0 .. 1000; the result stays in [min_us, max_us].
+ * -EINVAL, -ENOMEM. */
+int mroce_deadline_new(uint32_t percentile, uint32_t headroom, uint32_t min_us, uint32_t max_us,
+		       struct mroce_deadline **out);
+void mroce_deadline_free(struct mroce_deadline **d);
+void mroce_deadline_note(struct mroce_deadline *d, uint64_t took_us);
+/* max_us until eight times were noted. */
+uint32_t mroce_deadline_us(const struct mroce_deadline *d);
 
 /* Takes up to n completions; never waits. Returns how many, or -errno (-ENOTCONN: daemon gone). */
 int mroce_poll(struct mroce *m, struct mroce_completion *out, int n);

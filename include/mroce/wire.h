@@ -97,7 +97,44 @@ struct mroce_data {
 	__be32 chunk;	   /* number of this chunk in the message, from 0 */
 	__be16 chunk_size; /* bytes of every chunk of the message but the last */
 	__u8 op;	   /* enum mroce_op */
-	__u8 reserved;
+	__u8 ext;	   /* MROCE_EXT_*: what lies between this and the chunk's bytes; 0 = nothing */
+} __attribute__((packed, aligned(4)));
+
+#define MROCE_EXT_TOLERANCE 0x01 /* struct mroce_data_tolerance; feature bit MROCE_F_TOLERANCE */
+
+/* Ranges of a message that may be named as critical. */
+#define MROCE_CRITICAL_MAX 4
+
+struct mroce_wire_range {
+	__be64 offset;
+	__be64 length;
+} __attribute__((packed, aligned(4)));
+
+/* How much of the message may be missing, and when. Only the ranges used are there. */
+struct mroce_data_tolerance {
+	__be32 max_missing; /* of the message's bytes, parts per million */
+	__be32 deadline;    /* us after the receiver saw the first chunk; 0 = none */
+	__u8 flags;	    /* MROCE_TOL_* */
+	__u8 ncritical;	    /* <= MROCE_CRITICAL_MAX */
+	__be16 reserved;
+	struct mroce_wire_range critical[];
+} __attribute__((packed, aligned(4)));
+
+#define MROCE_TOL_KEEP 0x01 /* missing bytes keep what was there; else they read as zero */
+#define MROCE_TOL_FAIL 0x02 /* over the bound at the deadline: fail; else wait on */
+
+/*
+ * The receiver has ended a message without all of its bytes: its sender stops repairing. The sender must
+ * not take a letter of the message for delivered because of what it hears after this was sent: the
+ * receiver acknowledges none of them until FORGIVE itself is acknowledged.
+ */
+struct mroce_forgive {
+	__be32 stream;
+	__be32 msg;
+	__be64 missing; /* bytes */
+	__be16 status;	/* MROCE_OK or MROCE_E_LOSS */
+	__be16 reserved;
+	__be32 reserved2;
 } __attribute__((packed, aligned(4)));
 
 /*
@@ -165,12 +202,6 @@ enum mroce_close_code {
 	MROCE_CLOSE_PROTOCOL = 3, /* the peer broke the protocol */
 };
 
-struct mroce_port_status {
-	__u8 port; /* index in the sender's HELLO/ACCEPT */
-	__u8 up;   /* 0 or 1 */
-	__be16 reserved;
-} __attribute__((packed, aligned(4)));
-
 #define MROCE_COOKIE_LEN 16
 #define MROCE_MAC_LEN 32
 
@@ -178,8 +209,16 @@ struct mroce_port_status {
 struct mroce_wire_port {
 	__u8 addr[16];
 	__be16 mtu;	  /* of the interface, bytes of IP packet */
-	__be16 reserved;
+	__be16 serial;	  /* grows with each change of the port; older news are ignored */
 	__be32 speed;	  /* Mbit/s, 0 = unknown */
+} __attribute__((packed, aligned(4)));
+
+/* A port of the sender has changed, or nothing has and the peer is to look. */
+struct mroce_port_status {
+	__u8 port; /* index in the sender's HELLO or ACCEPT */
+	__u8 up;   /* 0 or 1 */
+	__be16 reserved;
+	struct mroce_wire_port now;
 } __attribute__((packed, aligned(4)));
 
 /*
@@ -227,12 +266,15 @@ _Static_assert(sizeof(struct mroce_hdr) == MROCE_HDR_LEN, "wire layout");
 _Static_assert(__builtin_offsetof(struct mroce_hdr, hdr_crc) == MROCE_HDR_CRC_LEN, "wire layout");
 _Static_assert(__builtin_offsetof(struct mroce_hdr, psn) == 16, "wire layout");
 _Static_assert(sizeof(struct mroce_data) == 44, "wire layout");
+_Static_assert(sizeof(struct mroce_data_tolerance) == 12, "wire layout");
+_Static_assert(sizeof(struct mroce_forgive) == 24, "wire layout");
 _Static_assert(sizeof(struct mroce_ack) == 96, "wire layout");
 _Static_assert(__builtin_offsetof(struct mroce_ack, seen) == 32, "wire layout");
 _Static_assert(sizeof(struct mroce_read_req) == 40, "wire layout");
 _Static_assert(sizeof(struct mroce_credit) == 8, "wire layout");
 _Static_assert(sizeof(struct mroce_error) == 16, "wire layout");
 _Static_assert(sizeof(struct mroce_wire_port) == 24, "wire layout");
+_Static_assert(sizeof(struct mroce_port_status) == 28, "wire layout");
 _Static_assert(sizeof(struct mroce_hello) == MROCE_HELLO_SHORT + 24 * MROCE_MAX_PORTS, "wire layout");
 _Static_assert(__builtin_offsetof(struct mroce_hello, port) == MROCE_HELLO_SHORT, "wire layout");
 

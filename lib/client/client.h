@@ -43,6 +43,7 @@ struct mroce_conn {
 	enum mroce_status ended;
 	char peer[IPTEXT_MAX];
 	struct request_list requests;
+	struct mroce_tolerance **tolerance; /* by stream, NULL: none; NULL while no stream has one */
 	TAILQ_ENTRY(mroce_conn) link;	/* in m->conns */
 	TAILQ_ENTRY(mroce_conn) queued; /* in listener->waiting */
 };
@@ -89,6 +90,9 @@ struct mroce {
 	struct request *requests;
 	struct request_list free_requests;
 	struct conn_list conns;
+	/* What is missing in the completions taken last; keys run on from one poll to the next. */
+	struct mroce_gaps *gaps;
+	uint32_t ngaps, gaps_room, gaps_first;
 	TAILQ_HEAD(listener_list, mroce_listener) listeners;
 	TAILQ_HEAD(mr_list, mroce_mr) mrs;
 	char error[320];
@@ -120,6 +124,14 @@ void client_conn_accepted(struct mroce *m, const struct abi_msg *msg);
 void client_conn_ended(struct mroce *m, const struct abi_msg *msg);
 void client_conn_free(struct mroce_conn *c);
 void client_daemon_gone(struct mroce *m);
+
+/* tolerance.c */
+/* The stream's default; NULL: none. */
+const struct mroce_tolerance *client_tolerance(const struct mroce_conn *c, uint32_t stream);
+void client_tolerance_free(struct mroce_conn *c);
+/* The completions taken before are forgotten. */
+void client_gaps_forget(struct mroce *m);
+void client_gaps_keep(struct mroce *m, const struct mroce_gaps *gaps, struct mroce_completion *out);
 
 /* wait.c */
 /* Prepares for sleeping on mroce_fd(). True: completions or events are there, do not sleep. */

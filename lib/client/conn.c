@@ -49,6 +49,7 @@ void client_conn_free(struct mroce_conn *c)
 	if (c->listener)
 		TAILQ_REMOVE(&c->listener->waiting, c, queued);
 	TAILQ_REMOVE(&c->m->conns, c, link);
+	client_tolerance_free(c);
 	free(c);
 }
 

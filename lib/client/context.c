@@ -109,6 +109,7 @@ static void context_free(struct mroce *m)
 	close_fd(m->doorbell);
 	close_fd(m->sock);
 	free(m->requests);
+	free(m->gaps);
 	free(m);
 }
 
@@ -251,6 +252,7 @@ const char *mroce_status_text(enum mroce_status status)
 	case MROCE_E_PEER_GONE: return "the peer closed, died or cannot be reached";
 	case MROCE_E_PROTOCOL: return "the peer broke the protocol";
 	case MROCE_E_DAEMON: return "the local mroced is gone";
+	case MROCE_E_LOSS: return "at its deadline more was missing than was tolerated";
 	}
 	return "unknown status";
 }

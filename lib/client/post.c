@@ -16,6 +16,8 @@ struct post {
 	uint32_t rkey;
 	uint32_t imm;
 	uint64_t id;
+	bool own; /* tolerance is meant, NULL too; else the stream's default */
+	const struct mroce_tolerance *tolerance;
 };
 
 static int check(struct mroce_conn *c, const struct post *p)
@@ -42,13 +44,46 @@ static int check(struct mroce_conn *c, const struct post *p)
 	return 0;
 }
 
+static int check_tolerance(struct mroce *m, const struct mroce_tolerance *t, size_t len)
+{
+	if (t->max_missing > 1000000)
+		return client_fail(m, -EINVAL, "max_missing %u: parts per million, at most 1000000",
+				   t->max_missing);
+	if (t->fill > MROCE_FILL_KEEP || t->over > MROCE_OVER_FAIL || t->ncritical > MROCE_CRITICAL)
+		return client_fail(m, -EINVAL,
+				   "tolerance: fill %u, over %u or ncritical %u is out of range",
+				   t->fill, t->over, t->ncritical);
+	for (uint32_t i = 0; i < t->ncritical; i++) {
+		const struct mroce_range *r = &t->critical[i];
+
+		if (r->offset > len || r->length > len - r->offset)
+			return client_fail(
+				m, -EINVAL,
+				"critical range %u: %llu bytes at %llu of a message of %zu", i,
+				(unsigned long long)r->length, (unsigned long long)r->offset, len);
+	}
+	return 0;
+}
+
+static const struct mroce_tolerance *tolerance_of(const struct mroce_conn *c, const struct post *p)
+{
+	if (p->own)
+		return p->tolerance;
+	if (p->opcode == MROCE_WR_READ || p->opcode == MROCE_WR_RECV)
+		return NULL;
+	return client_tolerance(c, p->stream);
+}
+
 static int post(struct mroce_conn *c, const struct post *p)
 {
 	struct mroce *m = c->m;
 	struct request *r = TAILQ_FIRST(&m->free_requests);
+	const struct mroce_tolerance *t = tolerance_of(c, p);
 	struct abi_sqe *e;
 	int err = check(c, p);
 
+	if (!err && t)
+		err = check_tolerance(m, t, p->len);
 	if (err)
 		return err;
 	if (!r || m->sq_tail - ring_load(&m->rings->sq_head) >= ABI_SQ_ENTRIES)
@@ -71,6 +106,9 @@ static int post(struct mroce_conn *c, const struct post *p)
 	e->raddr = p->raddr;
 	e->rkey = p->rkey;
 	e->imm = p->imm;
+	e->tolerant = t != NULL;
+	if (t)
+		m->rings->tolerance[m->sq_tail & (ABI_SQ_ENTRIES - 1)] = *t;
 	ring_store(&m->rings->sq_tail, ++m->sq_tail);
 	if (ring_must_wake(&m->rings->daemon_asleep))
 		eventfd_write(m->doorbell, 1);
@@ -160,6 +198,87 @@ int mroce_post_read(struct mroce_conn *conn, uint32_t stream, const struct mroce
 			  .raddr = remote_addr,
 			  .rkey = rkey,
 			  .id = id };
+
+	return post(conn, &p);
+}
+
+/* ---- with a tolerance ---- */
+
+int mroce_post_send_tolerant(struct mroce_conn *conn, uint32_t stream, const struct mroce_mr *mr,
+			     size_t offset, size_t len, const struct mroce_tolerance *tol,
+			     uint64_t id)
+{
+	struct post p = {
+		.opcode = MROCE_WR_SEND,
+		.stream = stream,
+		.mr = mr,
+		.offset = offset,
+		.len = len,
+		.id = id,
+		.own = true,
+		.tolerance = tol,
+	};
+
+	return post(conn, &p);
+}
+
+int mroce_post_send_imm_tolerant(struct mroce_conn *conn, uint32_t stream,
+				 const struct mroce_mr *mr, size_t offset, size_t len, uint32_t imm,
+				 const struct mroce_tolerance *tol, uint64_t id)
+{
+	struct post p = {
+		.imm = imm,
+		.opcode = MROCE_WR_SEND_IMM,
+		.stream = stream,
+		.mr = mr,
+		.offset = offset,
+		.len = len,
+		.id = id,
+		.own = true,
+		.tolerance = tol,
+	};
+
+	return post(conn, &p);
+}
+
+int mroce_post_write_tolerant(struct mroce_conn *conn, uint32_t stream, const struct mroce_mr *mr,
+			      size_t offset, size_t len, uint64_t remote_addr, uint32_t rkey,
+			      const struct mroce_tolerance *tol, uint64_t id)
+{
+	struct post p = {
+		.raddr = remote_addr,
+		.rkey = rkey,
+		.opcode = MROCE_WR_WRITE,
+		.stream = stream,
+		.mr = mr,
+		.offset = offset,
+		.len = len,
+		.id = id,
+		.own = true,
+		.tolerance = tol,
+	};
+
+	return post(conn, &p);
+}
+
+int mroce_post_write_imm_tolerant(struct mroce_conn *conn, uint32_t stream,
+				  const struct mroce_mr *mr, size_t offset, size_t len,
+				  uint64_t remote_addr, uint32_t rkey, uint32_t imm,
+				  const struct mroce_tolerance *tol, uint64_t id)
+{
+	struct post p = {
+		.raddr = remote_addr,
+		.rkey = rkey,
+		.imm = imm,
+		.opcode = MROCE_WR_WRITE_IMM,
+		.stream = stream,
+		.mr = mr,
+		.offset = offset,
+		.len = len,
+		.id = id,
+		.own = true,
+		.tolerance = tol,
+	};
 
 	return post(conn, &p);
 }

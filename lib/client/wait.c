@@ -50,6 +50,10 @@ static int take_completions(struct mroce *m, struct mroce_completion *out, int n
 			out[got].length = e->length;
 			out[got].has_imm = e->has_imm;
 			out[got].imm = e->imm;
+			out[got].missing = e->missing;
+			if (e->has_gaps)
+				client_gaps_keep(m, &m->rings->gaps[head & (ABI_CQ_ENTRIES - 1)],
+						 &out[got]);
 			got++;
 		}
 		recycle(m, r);
@@ -93,6 +97,7 @@ int mroce_poll(struct mroce *m, struct mroce_completion *out, int n)
 
 	if (n <= 0)
 		return client_fail(m, -EINVAL, "poll: room for %d completions", n);
+	client_gaps_forget(m);
 	got = take_completions(m, out, n);
 	if (got)
 		return got;

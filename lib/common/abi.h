@@ -8,9 +8,10 @@
 #define COMMON_ABI_H
 
 #include <stdint.h>
+#include "mroce/gaps.h"
 
 #define ABI_MAGIC 0x4543724du /* "MrCE" */
-#define ABI_VERSION 1
+#define ABI_VERSION 2
 #define ABI_SOCKET_DEFAULT "/run/mroce/mroced.sock"
 #define ABI_SOCKET_ENV "MROCE_SOCKET"
 
@@ -82,7 +83,8 @@ struct abi_msg {
 
 struct abi_sqe {
 	uint8_t opcode; /* enum mroce_opcode */
-	uint8_t reserved[3];
+	uint8_t tolerant; /* its tolerance lies in abi_rings.tolerance[] at the same index */
+	uint8_t reserved[2];
 	uint32_t handle;
 	uint32_t stream;
 	uint32_t key;
@@ -101,8 +103,10 @@ struct abi_cqe {
 	uint32_t handle;
 	uint32_t stream;
 	uint32_t imm;
-	uint8_t opcode, status, has_imm, reserved;
-	uint64_t pad[4];
+	uint8_t opcode, status, has_imm;
+	uint8_t has_gaps; /* abi_rings.gaps[] at the same index says what is missing */
+	uint64_t missing;
+	uint64_t pad[3];
 };
 
 /*
@@ -125,6 +129,9 @@ struct abi_rings {
 	uint32_t app_asleep;			       /* application; wake eventfd wanted */
 	struct abi_sqe sq[ABI_SQ_ENTRIES] __attribute__((aligned(64)));
 	struct abi_cqe cq[ABI_CQ_ENTRIES] __attribute__((aligned(64)));
+	/* Pages of these are touched only by those who state a tolerance. */
+	struct mroce_tolerance tolerance[ABI_SQ_ENTRIES] __attribute__((aligned(64)));
+	struct mroce_gaps gaps[ABI_CQ_ENTRIES] __attribute__((aligned(64)));
 };
 
 _Static_assert(sizeof(struct abi_sqe) == 64, "abi layout");

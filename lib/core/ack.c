@@ -84,11 +84,11 @@ static void compare(const struct path *p, const struct ack *a, struct news *n)
 		uint64_t seen = bitmap_range(w, lo, span(lo, top)) & a->seen[w];
 		uint64_t holes = bitmap_range(w, lo, span(lo, top - p->tolerance));
 
-		n->placed[w] = p->out[w] & (placed | bitmap_range(w, p->una, below));
-		n->seen[w] = p->out[w] & seen & ~n->placed[w];
-		n->lost[w] = newest ? p->out[w] & holes & ~seen & ~n->placed[w] : 0;
+		n->placed[w] = p->slots->out[w] & (placed | bitmap_range(w, p->una, below));
+		n->seen[w] = p->slots->out[w] & seen & ~n->placed[w];
+		n->lost[w] = newest ? p->slots->out[w] & holes & ~seen & ~n->placed[w] : 0;
 		n->nplaced += (uint32_t)__builtin_popcountll(n->placed[w]);
-		n->nseen += (uint32_t)__builtin_popcountll((n->placed[w] | n->seen[w]) & ~p->seen[w]);
+		n->nseen += (uint32_t)__builtin_popcountll((n->placed[w] | n->seen[w]) & ~p->slots->seen[w]);
 	}
 }
 
@@ -97,16 +97,16 @@ static void compare_times(const struct path *p, const struct ack *a, struct news
 {
 	uint32_t top = psn_min(psn_min(p->next, a->base + MROCE_WINDOW), a->highest + 1);
 	uint32_t psn = psn_max(psn_max(p->una, a->base), top - p->tolerance);
-	uint32_t wait = (uint32_t)(p->reorder_wait >> 10);
+	uint32_t wait = p->reorder_wait >> 10;
 
 	if (!p->tolerance || !a->echo_ts || !is_newest(p, a))
 		return;
 	for (; psn_before(psn, top); psn++) {
 		uint32_t w = bitmap_word(psn);
 		uint64_t bit = bitmap_bit(psn);
-		uint32_t ts = p->slots ? p->slots[psn & (MROCE_WINDOW - 1)].ts : 0;
+		uint32_t ts = p->slots->at[psn & (MROCE_WINDOW - 1)].ts;
 
-		if (!(p->out[w] & bit) || ((n->placed[w] | n->seen[w]) & bit))
+		if (!(p->slots->out[w] & bit) || ((n->placed[w] | n->seen[w]) & bit))
 			continue;
 		if ((int32_t)(a->echo_ts - ts - wait) > 0)
 			n->lost[w] |= bit;
@@ -115,7 +115,7 @@ static void compare_times(const struct path *p, const struct ack *a, struct news
 
 static struct letter *take_letter(struct path *p, uint32_t psn)
 {
-	struct letter *l = &p->conn->e->letters[p->slots[psn & (MROCE_WINDOW - 1)].letter - 1];
+	struct letter *l = &p->conn->e->letters[p->slots->at[psn & (MROCE_WINDOW - 1)].letter - 1];
 
 	path_clear(p, psn);
 	return l;
@@ -141,10 +141,10 @@ static void apply_placed(struct path *p, const struct news *n)
 static void apply_seen(struct path *p, const struct news *n)
 {
 	for (uint32_t w = 0; w < MROCE_WINDOW_WORDS; w++) {
-		uint64_t fresh = n->seen[w] & ~p->seen[w];
+		uint64_t fresh = n->seen[w] & ~p->slots->seen[w];
 
-		p->seen[w] |= fresh;
-		p->in_flight -= (uint32_t)__builtin_popcountll(fresh);
+		p->slots->seen[w] |= fresh;
+		p->in_flight -= (uint16_t)__builtin_popcountll(fresh);
 	}
 }
 
@@ -170,11 +170,14 @@ static void apply_lost(struct path *p, struct news *n)
 
 static void raise_tolerance(struct path *p, uint32_t spurious)
 {
+	uint64_t wait;
+
 	p->spurious += spurious;
 	p->conn->spurious += spurious;
 	/* Packets and time: whichever a hole outlives first makes it a loss. */
-	p->reorder_wait = p->tolerance ? min_u64(2 * p->reorder_wait, max_u64(2 * p->srtt, REORDER_MAX)) :
-					 max_u64(p->min_rtt / 2, REORDER_MIN);
+	wait = p->tolerance ? min_u64(2ull * p->reorder_wait, max_u64(2 * p->srtt, REORDER_MAX)) :
+			      max_u64(p->min_rtt / 2, REORDER_MIN);
+	p->reorder_wait = (uint32_t)min_u64(wait, UINT32_MAX);
 	p->tolerance = p->tolerance ? p->tolerance * 2 : TOLERANCE_FIRST;
 	if (p->tolerance > TOLERANCE_MAX)
 		p->tolerance = TOLERANCE_MAX;
@@ -185,7 +188,7 @@ static void raise_tolerance(struct path *p, uint32_t spurious)
 static void lower_tolerance(struct path *p)
 {
 	p->tolerance = p->tolerance > TOLERANCE_FIRST ? p->tolerance / 2 : 0;
-	p->reorder_wait = max_u64(p->reorder_wait / 2, REORDER_MIN);
+	p->reorder_wait = (uint32_t)max_u64(p->reorder_wait / 2, REORDER_MIN);
 	p->tolerance_until = p->conn->e->now + TOLERANCE_LIFE;
 }
 
@@ -245,6 +248,7 @@ static void revive(struct path *p)
 	char peer[IPTEXT_MAX];
 
 	p->dead = false;
+	mtu_begin(p);
 	engine_log(p->conn->e, LOG_NOTICE, "conn %08x: path %u to %s through %s is back",
 		   p->conn->id, p->index, ip_text(&p->flow.remote, peer), p->port->name);
 }
@@ -297,7 +301,10 @@ static bool can_steer(const struct conn *c)
 
 static void steer(struct path *p, const struct cc_ack *info)
 {
-	p->losing = info->lost ? p->losing + 1 : info->acked ? 0 : p->losing;
+	if (info->lost && p->losing < UINT8_MAX)
+		p->losing++;
+	else if (!info->lost && info->acked)
+		p->losing = 0;
 	if (p->losing >= LOSING || info->ce_bytes)
 		p->reason = p->losing >= LOSING ? PATH_LOSS : PATH_CE;
 	if (p->losing >= LOSING)

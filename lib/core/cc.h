@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CC_STATE_WORDS 8
+#define CC_STATE_WORDS 6
 #define CC_UNIT 256u /* cc.window counts in 1/CC_UNIT packets */
 
 struct cc {

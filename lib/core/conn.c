@@ -58,7 +58,7 @@ static int reclaim_slot(struct engine *e)
 
 struct conn *conn_new(struct engine *e, void *owner, uint32_t service)
 {
-	uint32_t timers = (e->nconns + 1) * (MROCE_MAX_PATHS + CONN_TIMERS);
+	uint32_t timers = (e->nconns + 1) * (e->cfg.paths + CONN_TIMERS);
 	int slot = free_slot(e);
 	struct conn *c;
 
@@ -80,6 +80,10 @@ struct conn *conn_new(struct engine *e, void *owner, uint32_t service)
 	c->life.kind = TIMER_LIFE;
 	c->sweep.kind = TIMER_SWEEP;
 	c->stall.kind = TIMER_STALL;
+	c->tolerance.kind = TIMER_TOLERANCE;
+	TAILQ_INIT(&c->tolerant);
+	TAILQ_INIT(&c->untold);
+	c->mtu.kind = TIMER_MTU;
 	c->pace.kind = TIMER_PACE;
 	c->last_heard = e->now;
 	STAILQ_INIT(&c->control);
@@ -170,17 +174,21 @@ void conn_release(struct conn *c)
 		stream_flush(s, UINT8_MAX);
 		stream_free(s);
 	}
+	tolerance_drop(c);
 	conn_unready(c);
+	conn_fed(c);
 	for (uint32_t i = 0; c->paths && i < c->npaths; i++)
 		path_free(&c->paths[i]);
 	timer_clear(&e->timers, &c->life);
 	timer_clear(&e->timers, &c->sweep);
 	timer_clear(&e->timers, &c->stall);
+	timer_clear(&e->timers, &c->mtu);
 	timer_clear(&e->timers, &c->pace);
 	e->conns[c->slot] = NULL;
 	e->nconns--;
 	free(c->paths);
 	free(c->rxpaths);
+	free(c->peer_ports);
 	free(c);
 }
 
@@ -198,6 +206,21 @@ void conn_unready(struct conn *c)
 		return;
 	c->is_ready = false;
 	TAILQ_REMOVE(&c->e->ready, c, ready);
+}
+
+void conn_starves(struct conn *c)
+{
+	c->e->starved_at = c->e->now;
+	if (!c->is_starved)
+		TAILQ_INSERT_TAIL(&c->e->starved, c, starved);
+	c->is_starved = true;
+}
+
+void conn_fed(struct conn *c)
+{
+	if (c->is_starved)
+		TAILQ_REMOVE(&c->e->starved, c, starved);
+	c->is_starved = false;
 }
 
 /* ---- paths ---- */
@@ -326,6 +349,8 @@ void conn_established(struct conn *c)
 	c->last_heard = c->last_placed = c->e->now;
 	timer_set(&c->e->timers, &c->life, c->e->now + c->e->cfg.keepalive_ns);
 	greet_paths(c);
+	mtu_begin_all(c);
+	conn_tell_ports(c);
 	if (letter_waiting(c))
 		conn_ready(c);
 }
@@ -365,6 +390,7 @@ static void flush_requests(struct conn *c, uint8_t status)
 	conn_drop_letters(c);
 	for (s = TAILQ_FIRST(&c->streams); s; s = TAILQ_NEXT(s, all))
 		stream_flush(s, status);
+	tolerance_drop(c);
 	conn_unready(c);
 	timer_clear(&c->e->timers, &c->stall);
 	timer_clear(&c->e->timers, &c->sweep);
@@ -374,6 +400,7 @@ static void quiet_paths(struct conn *c)
 {
 	for (uint32_t i = 0; c->paths && i < c->npaths; i++)
 		timer_clear(&c->e->timers, &c->paths[i].timer);
+	timer_clear(&c->e->timers, &c->mtu);
 }
 
 /* It is over for the engine; the caller may still hold it. */
@@ -526,23 +553,11 @@ void conn_doom(struct conn *c, enum doom why)
 	timer_set(&c->e->timers, &c->life, c->e->now);
 }
 
-static void outgrown(struct conn *c)
-{
-	char peer[IPTEXT_MAX];
-
-	engine_log(c->e, LOG_ERR,
-		   "conn %08x: to %s: chunks of %u bytes fit no interface that is up since its MTU was "
-		   "lowered; connection ended, new ones take the new MTU",
-		   c->id, ip_text(&c->peer, peer), c->chunk);
-	end_telling(c, MROCE_E_PEER_GONE, MROCE_CLOSE_NORMAL);
-}
-
 static void meet_doom(struct conn *c)
 {
 	switch ((enum doom)c->doomed) {
 	case DOOM_NONE: break;
 	case DOOM_UNTOLD: conn_protocol_error(c, "more failing messages than can be reported"); break;
-	case DOOM_MTU: outgrown(c); break;
 	case DOOM_APP_DIED:
 		engine_conn_close(c, MROCE_CLOSE_APP_DIED, c->e->now);
 		c->e->ops->event(c->e->ctx, c, CONN_EVENT_ENDED, MROCE_E_LOCAL_ACCESS);
@@ -560,6 +575,7 @@ static void open_timer(struct conn *c)
 	}
 	if (c->e->now >= due) {
 		send_keepalive(c);
+		mtu_look_again(c);
 		conn_check_silence(c);
 		if (c->state != CONN_OPEN)
 			return;

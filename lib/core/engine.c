@@ -7,6 +7,7 @@
 /* Records put aside before each batch, so that nothing is allocated while packets are handled. */
 #define RESERVE 512
 #define RESERVE_STREAMS 128
+#define RESERVE_FIRST 8 /* of what most engines never need */
 #define HASH_STREAMS 16384
 #define HASH_REGIONS 4096
 #define HASH_SERVICES 1024
@@ -67,8 +68,10 @@ static void pools_init(struct engine *e)
 	pool_init(&e->rxmsg_pool, sizeof(struct rxmsg), cfg->messages);
 	pool_init(&e->recv_pool, sizeof(struct recv), cfg->messages);
 	pool_init(&e->words_pool, CHUNKSET_WORDS * sizeof(uint64_t), 2 * cfg->messages);
+	pool_init(&e->tx_tol_pool, sizeof(struct mroce_tolerance), cfg->messages);
+	pool_init(&e->rx_tol_pool, sizeof(struct tolerance), cfg->messages);
 	pool_init(&e->stream_pool, sizeof(struct stream), UINT32_MAX);
-	pool_init(&e->slots_pool, MROCE_WINDOW * sizeof(struct envelope),
+	pool_init(&e->slots_pool, sizeof(struct slots),
 		  cfg->max_conns * MROCE_MAX_PATHS);
 }
 
@@ -107,6 +110,7 @@ struct engine *engine_new(const struct engine_config *cfg, const struct engine_o
 	rng_init(&e->rng, cfg->seed, cfg->seed_more);
 	auth_init(e);
 	TAILQ_INIT(&e->ready);
+	TAILQ_INIT(&e->starved);
 	TAILQ_INIT(&e->ack_due);
 	TAILQ_INIT(&e->takers);
 	LIST_INIT(&e->listeners);
@@ -152,6 +156,8 @@ void engine_free(struct engine **engine)
 	pool_fini(&e->rxmsg_pool);
 	pool_fini(&e->recv_pool);
 	pool_fini(&e->words_pool);
+	pool_fini(&e->tx_tol_pool);
+	pool_fini(&e->rx_tol_pool);
 	pool_fini(&e->stream_pool);
 	pool_fini(&e->slots_pool);
 	timer_heap_free(&e->timers);
@@ -172,24 +178,22 @@ void engine_reserve(struct engine *e)
 	pool_reserve(&e->rxmsg_pool, RESERVE);
 	pool_reserve(&e->recv_pool, RESERVE);
 	pool_reserve(&e->words_pool, RESERVE);
+	pool_reserve(&e->rx_tol_pool, e->tolerance_used ? RESERVE_STREAMS : RESERVE_FIRST);
 	pool_reserve(&e->stream_pool, RESERVE_STREAMS);
 	pool_reserve(&e->slots_pool, RESERVE_STREAMS);
 }
 
-/* Bytes of payload per chunk that every port can carry. */
+/* Bytes of payload per chunk that the largest port can carry: mtu.c sees to the others. */
 uint32_t engine_chunk(const struct engine *e)
 {
-	uint32_t chunk = e->cfg.chunk_max ? e->cfg.chunk_max : UINT16_MAX;
+	uint32_t chunk = e->cfg.chunk_max ? e->cfg.chunk_max : UINT16_MAX, most = 0;
 
-	for (uint32_t i = 0; i < e->nports; i++) {
-		uint32_t max = e->ports[i]->payload_max;
-		uint32_t head = MROCE_HDR_LEN + sizeof(struct mroce_data);
-
-		max = max > head ? max - head : 0;
-		if (max < chunk)
-			chunk = max;
-	}
-	return chunk & ~7u;
+	for (uint32_t i = 0; i < e->nports; i++)
+		most = e->ports[i]->payload_max > most ? e->ports[i]->payload_max : most;
+	most = mtu_chunk(most);
+	if (chunk > most)
+		return most;
+	return chunk < 24 ? chunk & ~7u : chunk - chunk % 24;
 }
 
 int engine_port_add(struct engine *e, struct port *port)
@@ -242,6 +246,8 @@ static void timer_fire(struct timer *t)
 	case TIMER_LIFE: conn_life_timer(container_of(t, struct conn, life)); break;
 	case TIMER_SWEEP: receive_sweep(container_of(t, struct conn, sweep)); break;
 	case TIMER_STALL: conn_stall_timer(container_of(t, struct conn, stall)); break;
+	case TIMER_TOLERANCE: tolerance_timer(container_of(t, struct conn, tolerance)); break;
+	case TIMER_MTU: mtu_timer(container_of(t, struct conn, mtu)); break;
 	case TIMER_PACE: pace_timer(container_of(t, struct conn, pace)); break;
 	case TIMER_PATH: path_timer(container_of(t, struct path, timer)); break;
 	}
@@ -255,6 +261,21 @@ static bool waits_for_port(const struct conn *c)
 		if ((c->e->blocked & 1u << p->port->index) && path_open(p))
 			return true;
 	}
+	return false;
+}
+
+/* Puts a letter back that found no path. True: it was too large for all, and is now several small ones. */
+static bool cut_anew(struct conn *c, struct letter *l)
+{
+	uint32_t pieces = mtu_pieces(c, l);
+	struct txmsg *m = l->msg;
+
+	letter_put_back(c, l);
+	if (!pieces)
+		return false;
+	if (txmsg_recut(m, pieces))
+		return true;
+	conn_starves(c);
 	return false;
 }
 
@@ -278,9 +299,11 @@ static uint32_t conn_transmit(struct conn *c, uint32_t quota)
 			conn_unready(c);
 			break;
 		}
+		c->sending = MROCE_HDR_LEN + letter_len(l);
 		p = spray_pick(c, l->losses > 1 ? l->lost_on : -1);
 		if (!p) {
-			letter_put_back(c, l);
+			if (cut_anew(c, l))
+				continue;
 			if (!waits_for_port(c))
 				conn_unready(c);
 			break;
@@ -289,10 +312,11 @@ static uint32_t conn_transmit(struct conn *c, uint32_t quota)
 			n += handover_send(c, p, l, quota - n);
 			continue;
 		}
+		l->sent_on = p->index;
 		err = path_send(p, l, letter_flags(c, l));
 		if (err == -EAGAIN) {
-			c->e->blocked |= 1u << p->port->index;
 			letter_put_back(c, l);
+			path_refused(p);
 		} else if (!err) {
 			n++;
 			c->flying++;
@@ -301,12 +325,22 @@ static uint32_t conn_transmit(struct conn *c, uint32_t quota)
 	return n;
 }
 
+/* No port has room: nobody needs to be asked what he would send. */
+static bool all_blocked(const struct engine *e)
+{
+	for (uint32_t i = 0; e->blocked && i < e->nports; i++) {
+		if (e->ports[i]->up && !(e->blocked & 1u << i))
+			return false;
+	}
+	return e->blocked;
+}
+
 static uint32_t transmit(struct engine *e, uint32_t budget)
 {
 	uint32_t sent = 0;
 	struct conn *c, *idle_from = NULL;
 
-	while (sent < budget && (c = TAILQ_FIRST(&e->ready))) {
+	while (sent < budget && !all_blocked(e) && (c = TAILQ_FIRST(&e->ready))) {
 		uint32_t left = budget - sent;
 		uint32_t n = conn_transmit(c, left < TURN ? left : TURN);
 
@@ -345,12 +379,15 @@ static void note_blocked(struct engine *e, bool progress)
 /* Connections that found no record free try again. */
 static void feed_the_starved(struct engine *e)
 {
+	struct conn *c;
+
 	if (!e->starved_at || e->now < e->starved_at + STARVED_WAIT)
 		return;
 	e->starved_at = 0;
-	for (uint32_t i = 0; i < e->cfg.max_conns; i++) {
-		if (e->conns[i] && letter_waiting(e->conns[i]))
-			conn_ready(e->conns[i]);
+	while ((c = TAILQ_FIRST(&e->starved))) {
+		conn_fed(c);
+		if (letter_waiting(c))
+			conn_ready(c);
 	}
 }
 
@@ -367,7 +404,8 @@ uint32_t engine_run(struct engine *e, uint64_t now, uint32_t budget)
 	feed_the_starved(e);
 	hint_run(e);
 	receive_send_acks(e);
-	while (left-- && e->sent - before < budget && (t = timer_due(&e->timers, now)))
+	/* Timers of a crowd may want to send far more than a turn's packets: the rest is due at once. */
+	while (left-- && e->sent - before < 2 * budget && (t = timer_due(&e->timers, now)))
 		timer_fire(t);
 	transmit(e, budget);
 	note_blocked(e, e->sent != before);

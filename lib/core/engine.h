@@ -21,6 +21,7 @@ struct engine;
 struct conn;
 struct stream;
 struct cc_ops;
+struct mroce_gaps;
 
 #define ENGINE_KEY_LEN 32
 
@@ -47,6 +48,7 @@ struct engine_config {
 	uint8_t psk[ENGINE_KEY_LEN];
 	uint8_t seed_more[24];	 /* the rest of a key of which seed is the beginning */
 	uint64_t seed;		 /* for ids, tokens, keys, source ports: random in production */
+	bool no_tolerance;	 /* do not offer stated loss tolerance */
 	const struct cc_ops *cc; /* congestion control; default cc_ecn */
 	bool no_hints;		 /* do without rate hints: experiments and tests */
 };
@@ -98,6 +100,7 @@ struct work_request {
 	uint64_t raddr;
 	uint32_t rkey;
 	uint32_t imm;
+	const struct mroce_tolerance *tolerance; /* SEND*, WRITE*; NULL: fully reliable */
 };
 
 struct engine_completion {
@@ -108,6 +111,8 @@ struct engine_completion {
 	uint8_t opcode; /* enum mroce_opcode */
 	uint8_t status; /* enum mroce_status */
 	bool has_imm;
+	uint64_t missing;	       /* bytes that did not arrive */
+	const struct mroce_gaps *gaps; /* which, if a receive misses any; valid during the call */
 };
 
 enum conn_event {
@@ -194,7 +199,8 @@ enum path_reason {
 	PATH_NO_ANSWER,
 	PATH_PORT_DOWN,
 	PATH_PEER_PORT_DOWN,
-	PATH_MTU,
+	PATH_PEER_MOVED,
+	PATH_NO_ROUTE,
 	PATH_LOSS,
 	PATH_DELAY,
 	PATH_CE,
@@ -213,8 +219,17 @@ struct path_stats {
 	uint32_t next, una, in_flight, cwnd;
 	uint64_t srtt_ns, rttvar_ns, min_rtt_ns;
 	uint64_t tx_packets, tx_bytes, repairs, spurious, rtos, ptos, acks, nacks, ce_bytes, deaths;
+	uint32_t payload, mtu; /* that pass: of UDP, of IP */
 	/* what we receive from the peer's path of the same number */
 	uint32_t rx_packets, rx_late, rx_duplicate, rx_gaps, rx_ahead, rx_missed, reorder_tolerance;
+};
+
+/* Received messages that came with a tolerance. */
+struct tolerance_stats {
+	uint64_t complete;  /* everything arrived */
+	uint64_t forgiven;  /* ended within the bound */
+	uint64_t over;	    /* failed at the deadline */
+	uint64_t missing;   /* bytes of all that ended without them */
 };
 
 struct conn_stats {
@@ -224,6 +239,9 @@ struct conn_stats {
 	uint64_t repairs, spurious, dup_letters;
 	uint32_t queued_requests; /* posted and not completed */
 	uint64_t last_heard_ns;	  /* age */
+	struct tolerance_stats tolerance;
+	uint32_t chunk;	 /* of new messages */
+	uint32_t memory; /* bytes that it holds now, its share of the maps included */
 };
 
 struct stream_stats {
@@ -235,6 +253,7 @@ struct stream_stats {
 struct engine_stats {
 	uint32_t conns, half_open, regions, letters_used, letters_total;
 	uint64_t completions, stalls;
+	struct tolerance_stats tolerance;
 	uint64_t reasons[MROCE_COUNTERS]; /* engine's own share of the counters */
 };
 

@@ -20,7 +20,8 @@ struct batch {
 	struct conn *c;
 	struct port *port;
 	struct mroce_post_conn *post;
-	uint32_t mask; /* paths that may be taken */
+	uint32_t mask;	/* paths that may be taken */
+	uint32_t limit; /* bytes that each of them carries */
 	uint32_t first, n;
 	struct letter *letters[BATCH];
 	uint32_t len[BATCH];
@@ -56,8 +57,10 @@ static void skip_to(struct path *p, uint32_t psn)
 		uint64_t bit = bitmap_bit(p->next);
 		uint32_t w = bitmap_word(p->next);
 
-		p->out[w] &= ~bit;
-		p->seen[w] &= ~bit;
+		if (p->slots) {
+			p->slots->out[w] &= ~bit;
+			p->slots->seen[w] &= ~bit;
+		}
 		p->lost[w] &= ~bit;
 		p->next++;
 	}
@@ -96,8 +99,12 @@ static bool tell_path(struct batch *b, struct path *p)
 static void tell_paths(struct batch *b, uint32_t mask)
 {
 	for (uint32_t i = 0; i < b->c->npaths; i++) {
-		if ((mask & 1u << i) && tell_path(b, &b->c->paths[i]))
-			b->mask |= 1u << i;
+		struct path *p = &b->c->paths[i];
+
+		if (!(mask & 1u << i) || !tell_path(b, p))
+			continue;
+		b->mask |= 1u << i;
+		b->limit = (uint32_t)min_u64(b->limit, p->limit);
 	}
 }
 
@@ -135,7 +142,7 @@ static int hand_in(struct batch *b, struct flow *flow, struct letter *l)
 
 	if (!buf)
 		return -EAGAIN;
-	err = letter_build(l, buf + MROCE_HDR_LEN);
+	err = letter_build(b->c, l, buf + MROCE_HDR_LEN);
 	if (err)
 		return err;
 	seal(b, buf, l, flags, len);
@@ -255,7 +262,8 @@ static struct letter *next_letter(struct batch *b, uint32_t max)
 	if (b->n == max || (!pace_open(b->c) && STAILQ_EMPTY(&b->c->control)))
 		return NULL;
 	l = letter_next(b->c);
-	if (!l || l->losses <= 1 || b->mask & ~(1u << l->lost_on))
+	if (!l || (MROCE_HDR_LEN + letter_len(l) <= b->limit &&
+		   (l->losses <= 1 || b->mask & ~(1u << l->lost_on))))
 		return l;
 	letter_put_back(b->c, l);
 	return NULL;
@@ -269,6 +277,7 @@ uint32_t handover_send(struct conn *c, struct path *leader, struct letter *l, ui
 		.c = c,
 		.port = leader->port,
 		.post = office_of(c, leader->port),
+		.limit = UINT32_MAX,
 		.first = office->tables->cookie,
 	};
 	uint32_t sent;
@@ -289,8 +298,8 @@ uint32_t handover_send(struct conn *c, struct path *leader, struct letter *l, ui
 	}
 	sent = finish(&b);
 	if (err == -EAGAIN) {
-		c->e->blocked |= 1u << b.port->index;
 		letter_put_back(c, l);
+		path_refused(leader);
 	} else if (err) {
 		letter_failed(c, l, err);
 	}

@@ -6,13 +6,14 @@
  */
 #include <arpa/inet.h>
 #include <endian.h>
+#include <stdlib.h>
 #include <syslog.h>
 #include "core/internal.h"
 #include "mroce/track.h"
 
 #define RETRY_FIRST (20 * MSEC)
 #define RETRY_MAX (200 * MSEC)
-#define CHUNK_MIN 64
+#define CHUNK_MIN 48
 #define HELLO_LEN (MROCE_HDR_LEN + (uint32_t)sizeof(struct mroce_hello))
 /* Cookies that an initiator takes for one attempt: one per port and change of the peer's key. */
 #define COOKIES_MAX 32
@@ -26,21 +27,24 @@ struct hello {
 	struct mroce_wire_port port[MROCE_MAX_PORTS];
 };
 
+void handshake_port(const struct port *port, struct mroce_wire_port *w)
+{
+	memcpy(w->addr, port->addr.a, sizeof(w->addr));
+	w->mtu = htons(port->mtu);
+	w->serial = htons(port->serial);
+	w->speed = htonl(port->speed);
+}
+
 static void fill_ports(const struct engine *e, struct mroce_hello *h)
 {
 	h->ports = (uint8_t)e->nports;
-	for (uint32_t i = 0; i < e->nports; i++) {
-		const struct port *port = e->ports[i];
-
-		memcpy(h->port[i].addr, port->addr.a, sizeof(h->port[i].addr));
-		h->port[i].mtu = htons(port->mtu);
-		h->port[i].speed = htonl(port->speed);
-	}
+	for (uint32_t i = 0; i < e->nports; i++)
+		handshake_port(e->ports[i], &h->port[i]);
 }
 
 static uint32_t features_offered(const struct engine *e)
 {
-	return e->cfg.no_hints ? 0 : MROCE_F_HINT;
+	return (e->cfg.no_hints ? 0 : MROCE_F_HINT) | (e->cfg.no_tolerance ? 0 : MROCE_F_TOLERANCE);
 }
 
 static void fill_conn(const struct conn *c, struct mroce_hello *h)
@@ -121,6 +125,7 @@ static uint64_t initiators_nonce(const struct conn *c)
 static void start(struct conn *c, uint8_t state)
 {
 	c->state = state;
+	c->ports_told = port_serials(c->e);
 	c->nonce = rng_u64(&c->e->rng);
 	hash_add(&c->e->setups, auth_hash(c->e, initiators_nonce(c)), &c->setup);
 	c->is_listed = true;
@@ -284,10 +289,15 @@ static int learn_peer(struct conn *c, const struct hello *h)
 	c->features = h->features & features_offered(c->e);
 	c->peer_npaths = h->paths;
 	c->peer_nports = h->ports;
-	memcpy(c->peer_ports, h->port, sizeof(c->peer_ports));
-	c->chunk = (h->chunk < chunk ? h->chunk : chunk) & ~7u;
-	if (c->chunk < CHUNK_MIN)
+	c->peer_ports = calloc(h->ports, sizeof(*c->peer_ports));
+	if (!c->peer_ports)
+		return -ENOMEM;
+	memcpy(c->peer_ports, h->port, h->ports * sizeof(*c->peer_ports));
+	chunk = h->chunk < chunk ? h->chunk : chunk;
+	c->chunk_max = chunk - chunk % 24;
+	if (c->chunk_max < CHUNK_MIN)
 		return -EMSGSIZE;
+	c->chunk = c->chunk_max < mtu_chunk(MTU_SAFE) ? c->chunk_max : mtu_chunk(MTU_SAFE);
 	return conn_open_paths(c);
 }
 

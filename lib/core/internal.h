@@ -18,6 +18,7 @@
 #include "core/pool.h"
 #include "core/rand.h"
 #include "core/timer.h"
+#include "mroce/gaps.h"
 
 #define USEC 1000ull
 #define MSEC 1000000ull
@@ -33,6 +34,13 @@ static inline uint64_t min_u64(uint64_t a, uint64_t b)
 static inline uint64_t max_u64(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
+}
+
+static inline bool ip_is_mapped(const struct ip *ip)
+{
+	static const uint8_t prefix[12] = { [10] = 0xff, [11] = 0xff };
+
+	return memcmp(ip->a, prefix, sizeof(prefix)) == 0;
 }
 
 /* ---- hash chains ---- */
@@ -101,19 +109,39 @@ struct stream;
 struct letter {
 	STAILQ_ENTRY(letter) link; /* in a queue of letters to be sent */
 	struct txmsg *msg;	   /* DATA, READ_REQ; ERROR that aborts one; else NULL */
-	struct stream *stream;	   /* of msg; CREDIT: whose; else NULL */
+	union {
+		struct stream *stream; /* of msg; CREDIT: whose; else NULL */
+		uint64_t missing;      /* FORGIVE: bytes */
+	};
 	uint32_t chunk;		   /* DATA */
 	uint8_t type;		   /* enum mroce_type */
 	uint8_t losses;
 	uint8_t lost_on; /* path of the last loss */
-	uint8_t code;	 /* ERROR, CLOSE; PORT_STATUS: up */
-	uint32_t number; /* ERROR: message; PORT_STATUS: port */
-	uint32_t id;	 /* ERROR: stream */
+	uint8_t sent_on; /* path it was sent on last */
+	uint8_t code;	 /* ERROR, FORGIVE, CLOSE; PORT_STATUS: up */
+	uint32_t number; /* ERROR, FORGIVE: message; PORT_STATUS: port */
+	uint32_t id;	 /* ERROR, FORGIVE: stream */
 };
 
 STAILQ_HEAD(letter_queue, letter);
 
 /* ---- messages and streams ---- */
+
+/* A stated tolerance at the receiver: from the first chunk until the sender knows how it ended. */
+struct tolerance {
+	TAILQ_ENTRY(tolerance) link; /* in conn->tolerant while open, in conn->untold while owed */
+	struct rxmsg *msg;	     /* NULL: has completed and is gone */
+	uint32_t stream, number;
+	struct mroce_tolerance t;
+	uint64_t deadline; /* UINT64_MAX: none */
+	uint64_t last_at;  /* when a chunk arrived last */
+	uint64_t base;	   /* WRITE*: where the message's first byte goes */
+	uint64_t missing;  /* bytes, once it has ended */
+	bool open, untold;
+	struct mroce_gaps gaps;
+};
+
+TAILQ_HEAD(tolerance_list, tolerance);
 
 struct txmsg {
 	TAILQ_ENTRY(txmsg) link; /* in stream->tx or stream->responses */
@@ -126,6 +154,8 @@ struct txmsg {
 	uint32_t nchunks, next_chunk, acked;
 	uint32_t letters;     /* that exist for it */
 	struct chunkset done; /* only if nchunks > MROCE_CHUNK_SPAN */
+	struct mroce_tolerance *tol; /* NULL: fully reliable */
+	uint64_t missing;	     /* bytes, as FORGIVE told */
 	uint64_t progress_at, complain_at;
 	uint32_t chunk_size;
 	uint8_t opcode; /* enum mroce_opcode */
@@ -159,6 +189,7 @@ struct rxmsg {
 	struct txmsg *response; /* READ_REQ: put aside for it */
 	struct recv *recv;	/* SEND*, WRITE_IMM */
 	struct region *region;	/* WRITE*: cached; READ_REQ: to read from */
+	struct tolerance *tol;	/* NULL: fully reliable */
 	uint64_t msg_len, got;
 	uint64_t addr, reply_addr; /* READ_REQ */
 	uint32_t msg, rseq, imm;
@@ -212,67 +243,80 @@ struct envelope {
 	uint32_t ts;	 /* when sent, packet_clock() */
 };
 
-/* How a path does beside the others, see quality.c. */
-struct quality {
-	uint32_t acked, lost;	/* packets of the running span */
-	uint64_t bytes, ce_bytes, since;
-	uint32_t loss, ce;	/* shares in the last span, of 1024 */
-	uint32_t bad;		/* verdicts in a row */
-	bool judged;
-	uint64_t wait, moved_at;
+/* Of a path on which something is outstanding. */
+struct slots {
+	__u64 out[MROCE_WINDOW_WORDS];	/* PSNs with a letter */
+	__u64 seen[MROCE_WINDOW_WORDS]; /* of these, seen by the peer */
+	struct envelope at[MROCE_WINDOW];
 };
 
+/* How a path does beside the others, see quality.c. A span is a few hundred packets at most. */
+struct quality {
+	uint16_t acked, lost; /* packets of the running span */
+	uint16_t loss, ce;    /* shares in the last span, of 1024 */
+	uint32_t bytes, ce_bytes;
+	uint64_t since, moved_at;
+	uint16_t wait_ms;
+	uint8_t bad; /* verdicts in a row */
+	bool judged;
+};
+
+/* There are eight of them in each of thousands of connections: no wider than need be, and without holes. */
 struct path {
 	struct conn *conn;
 	struct port *port;
 	struct flow flow;
-	struct envelope *slots;		/* MROCE_WINDOW of them while anything is outstanding */
-	__u64 out[MROCE_WINDOW_WORDS];	/* PSNs with a letter */
-	__u64 seen[MROCE_WINDOW_WORDS]; /* of these, seen by the peer */
+	uint16_t limit;			/* UDP payload that passes: mtu.c */
+	uint16_t probe_size;		/* being asked for; 0: nothing */
+	struct slots *slots;		/* NULL: nothing is outstanding */
 	__u64 lost[MROCE_WINDOW_WORDS]; /* given up as lost, among the last MROCE_WINDOW */
 	uint32_t una, next;
-	uint32_t in_flight; /* neither seen nor lost */
-	uint32_t unplaced;  /* bits in out[] */
+	uint16_t in_flight;  /* neither seen nor lost */
+	uint16_t unplaced;   /* bits in out[] */
+	uint16_t steer;	     /* packets of the connection for which the spray passes it over */
+	uint16_t since_poll; /* packets */
 	struct cc cc;
 	uint64_t srtt, rttvar, min_rtt;
 	uint64_t min_rtt_at;
-	uint64_t ce_at;	   /* last ACK that told of CE */
-	uint32_t steer;	   /* packets of the connection for which the spray passes it over */
-	uint32_t losing;   /* ACKs in a row that told of losses */
-	bool begun;	   /* has had letters since it was opened or came back */
+	uint64_t ce_at; /* last ACK that told of CE */
 	/* asking */
 	struct timer timer;
 	uint64_t last_poll, first_unpolled; /* time; the latter 0 if nothing was sent since */
 	uint64_t unanswered;		    /* when waiting for an answer began, 0: not waiting */
 	uint64_t last_heard;		    /* last ACK or NACK */
 	uint64_t last_progress;		    /* last time something was placed */
-	uint32_t since_poll;		    /* packets */
 	uint32_t una_told;
-	uint32_t rto_count;
-	uint32_t poll_backoff; /* polls answered without progress */
-	uint32_t nudges;
+	uint16_t rto_count;    /* in a row; stops at its largest value, as the next two do */
+	uint16_t poll_backoff; /* polls answered without progress */
+	uint8_t losing;	       /* ACKs in a row that told of losses */
+	uint8_t nudges;
+	bool begun;   /* has had letters since it was opened or came back */
 	bool urgent;  /* the last packet asked the peer's daemon to acknowledge */
 	bool spoken;  /* its first packet has been asked about */
 	bool suspect; /* owes an answer while others hear the peer */
 	bool grace;   /* an RTO was put off because we were late ourselves */
 	/* what ACKs said last */
-	uint32_t acked_rx_bytes, acked_ce_bytes;
-	uint16_t acked_late;
 	bool acked_any;
-	uint32_t acked_base;
-	/* reordering */
-	uint32_t tolerance;
-	uint64_t tolerance_until;
+	uint32_t acked_rx_bytes, acked_ce_bytes, acked_base;
+	uint16_t acked_late;
 	uint16_t epoch;
+	/* reordering; with a tolerance, a hole so much older than a question is a loss */
+	uint64_t tolerance_until;
+	uint32_t reorder_wait; /* ns */
+	uint8_t tolerance;
+	/* how large packets may be: mtu.c */
+	uint8_t probe_tries, probe_mute;
+	uint8_t big_lost; /* large letters lost in a row */
+	uint64_t probe_sent, mtu_at;
+	uint16_t mtu_told; /* the limit that the log has */
 	uint8_t index, remote_port;
+	uint8_t reason; /* enum path_reason */
 	bool dead;
-	bool leaving;	   /* takes nothing new, and changes its route once it is empty */
-	uint8_t reason;	   /* enum path_reason */
+	bool leaving; /* takes nothing new, and changes its route once it is empty */
 	uint64_t leave_by;
 	struct quality quality;
-	uint64_t reorder_wait; /* with a tolerance: a hole so much older than a question is a loss */
-	uint64_t moves;
-	uint64_t tx_packets, tx_bytes, repairs, spurious, rtos, ptos, acks, nacks, ce_bytes, deaths;
+	uint64_t tx_packets, tx_bytes, ce_bytes;
+	uint32_t moves, repairs, spurious, rtos, ptos, acks, nacks, deaths;
 };
 
 /* What is known of the peer's path of the same number. */
@@ -281,14 +325,14 @@ struct rxpath {
 	struct conn *conn;
 	struct port *port; /* it came by last; NULL: nothing yet */
 	struct flow flow;
+	uint16_t epoch;
 	uint8_t index;
-	bool is_due, nack;
+	bool is_due : 1, nack : 1;
 	uint32_t fresh;	  /* placed since the last ACK of ours */
 	uint32_t echo_ts; /* of a POLL that is ours to answer; 0: none */
-	uint16_t epoch;
 	/* sweep */
+	uint32_t suspect_top;
 	__u64 suspect[MROCE_WINDOW_WORDS];
-	uint32_t suspect_base, suspect_top;
 	uint64_t suspect_at, suspect_drained;
 	uint32_t swept_late, swept_gaps;
 	uint32_t hint_bytes, hint_packets; /* as counted when the rate was looked at last */
@@ -311,7 +355,6 @@ enum doom {
 	DOOM_NONE,
 	DOOM_UNTOLD,   /* more failing messages than can be reported */
 	DOOM_APP_DIED, /* its application's memory is gone */
-	DOOM_MTU,      /* its packets fit no port any more */
 };
 
 struct conn {
@@ -329,32 +372,38 @@ struct conn {
 	struct hnode setup; /* in engine->setups, if is_listed */
 	uint64_t setup_deadline, setup_wait, setup_sent;
 	uint32_t setup_tries, setup_heard;
+	uint32_t ports_told; /* port_serials() as the first set-up packet had them */
 	uint8_t setup_cookie[MROCE_COOKIE_LEN];
 	uint8_t cookies; /* that the peer asked for */
 	bool is_listed, half_open;
 	bool is_proven;	  /* the peer has returned a cookie */
 	bool key_refused; /* an answer came that our key did not sign */
-	struct mroce_wire_port peer_ports[MROCE_MAX_PORTS];
+	struct mroce_wire_port *peer_ports; /* peer_nports */
 	uint8_t peer_nports;
 	uint32_t peer_first_psn, peer_streams;
 	struct port *setup_port;
-	uint32_t chunk;
+	uint32_t chunk;	    /* of new messages: what passes on all paths */
+	uint32_t chunk_max; /* what both sides take */
+	bool chunk_known;   /* some path has answered, or has been waited for long enough */
+	uint64_t mtu_first, mtu_hold;
+	uint32_t sending; /* bytes of the packet that looks for a path */
 	/* paths */
 	struct path *paths;	/* npaths */
 	struct rxpath *rxpaths; /* peer_npaths */
 	uint32_t spray_at, keepalive_at;
 	uint64_t last_heard, last_sent, last_placed;
-	uint64_t unplaced_since; /* the peer has seen, but not placed, everything since; 0: no */
 	/* letters */
 	struct letter_queue control, repairs;
 	struct letter *cut; /* taken from a stream, found no path yet */
-	struct letter *close_letter;
 	struct stream_list streams, active;
 	uint32_t nstreams;
 	struct stream *last_stream;
 	TAILQ_ENTRY(conn) ready; /* in engine->ready, if is_ready */
-	bool is_ready;
-	struct timer life, sweep, stall, pace;
+	TAILQ_ENTRY(conn) starved; /* in engine->starved, if is_starved */
+	bool is_ready, is_starved;
+	struct timer life, sweep, stall, mtu, pace, tolerance;
+	struct tolerance_list tolerant, untold;
+	struct tolerance_stats tol_stats;
 	/* sending: what may be sent, see pace.c */
 	uint32_t features; /* MROCE_F_* agreed */
 	bool steering;	   /* some path is passed over */
@@ -378,8 +427,16 @@ struct conn {
 
 TAILQ_HEAD(conn_list, conn);
 
-enum timer_kind { TIMER_LIFE, TIMER_SWEEP, TIMER_STALL, TIMER_PACE, TIMER_PATH };
-#define CONN_TIMERS 4 /* beside those of its paths */
+enum timer_kind {
+	TIMER_LIFE,
+	TIMER_SWEEP,
+	TIMER_STALL,
+	TIMER_PACE,
+	TIMER_MTU,
+	TIMER_TOLERANCE,
+	TIMER_PATH,
+};
+#define CONN_TIMERS 6 /* beside those of its paths */
 
 struct listener {
 	LIST_ENTRY(listener) link;
@@ -420,6 +477,19 @@ struct grudge {
 
 #define GRUDGES 64
 
+/* A size of packets that has passed from a port to an address. */
+struct proof {
+	struct ip remote;
+	uint64_t at;
+	uint16_t size;
+	uint8_t port;
+};
+
+#define PROOFS 256
+
+/* Payload of a packet of 1280 bytes over IPv6: the least that is sure to pass. */
+#define MTU_SAFE 1232u
+
 struct auth {
 	uint8_t cookie_key[2][32]; /* now, and before */
 	uint64_t cookie_since;	   /* when the first came into use */
@@ -441,13 +511,16 @@ struct engine {
 	struct listener_list listeners;
 	struct hash regions, streams, rxmsgs, setups, services;
 	struct auth auth;
+	struct proof proofs[PROOFS];
 	uint32_t half_open; /* set-ups answered and not confirmed */
 	uint32_t nregions;
 	struct letter *letters;
 	uint32_t letters_total, letters_used;
 	struct letter_queue free_letters;
 	struct pool txmsg_pool, rxmsg_pool, recv_pool, stream_pool, words_pool, slots_pool;
-	struct conn_list ready;
+	struct pool tx_tol_pool, rx_tol_pool;
+	bool tolerance_used; /* a peer has stated one: records are kept ready */
+	struct conn_list ready, starved;
 	struct rxpath_list ack_due;
 	struct conn_list takers; /* connections that something comes in on */
 	uint32_t ntakers;
@@ -464,6 +537,7 @@ struct engine {
 	uint64_t now;  /* of the current call */
 	uint32_t sent; /* packets, all told */
 	uint64_t completions, stalls;
+	struct tolerance_stats tol_stats;
 	uint64_t reasons[MROCE_COUNTERS];
 };
 
@@ -499,20 +573,29 @@ void conn_close_acked(struct conn *c);
 void conn_established(struct conn *c);
 void conn_ready(struct conn *c);
 void conn_unready(struct conn *c);
+/* It found no record free, and is to try again soon. */
+void conn_starves(struct conn *c);
+void conn_fed(struct conn *c);
 /* The connection is over: everything posted completes with `status`, then ENDED. */
 void conn_end(struct conn *c, enum mroce_status status);
 /* The peer broke the protocol. */
 void conn_protocol_error(struct conn *c, const char *what);
 void conn_doom(struct conn *c, enum doom why);
-/* Can the port carry the connection's largest packets? Its MTU may have been lowered since the set-up. */
-static inline bool conn_fits(const struct conn *c, const struct port *port)
-{
-	return port->payload_max >= MROCE_HDR_LEN + sizeof(struct mroce_data) + c->chunk;
-}
 void conn_complete(struct conn *c, const struct engine_completion *done);
 void conn_life_timer(struct conn *c);
 void conn_check_silence(struct conn *c);
 void conn_drop_letters(struct conn *c);
+
+/* mtu.c */
+uint32_t mtu_chunk(uint32_t payload);
+void mtu_begin(struct path *p);
+void mtu_begin_all(struct conn *c);
+void mtu_changed(struct path *p);
+void mtu_reply(struct conn *c, const struct packet *pk);
+void mtu_lost(struct path *p, uint32_t len);
+void mtu_look_again(struct conn *c);
+void mtu_timer(struct conn *c);
+uint32_t mtu_pieces(const struct conn *c, const struct letter *l);
 
 /* stall.c */
 void conn_watch(struct conn *c);
@@ -520,6 +603,10 @@ void conn_stall_timer(struct conn *c);
 
 /* service.c */
 struct listener *listener_find(const struct engine *e, uint32_t service);
+
+/* Tells the peer of all ports, if they have changed since the set-up began. */
+void conn_tell_ports(struct conn *c);
+uint32_t port_serials(const struct engine *e);
 
 /* auth.c */
 void auth_init(struct engine *e);
@@ -542,6 +629,7 @@ uint32_t auth_hash(const struct engine *e, uint64_t nonce);
 bool handshake_letter(struct conn *c);
 /* The set-up is over, one way or the other. */
 void handshake_left(struct conn *c);
+void handshake_port(const struct port *port, struct mroce_wire_port *w);
 void handshake_rx(struct engine *e, struct port *port, const struct packet *p,
 		  const struct rx_info *info);
 void handshake_start(struct conn *c);
@@ -559,6 +647,8 @@ static inline bool path_siblings(const struct path *a, const struct path *b)
 }
 /* 0; -EAGAIN: no room at the port; -errno: the letter cannot be built, and is gone. */
 int path_send(struct path *p, struct letter *l, uint8_t flags);
+/* Its port took no packet: for want of room, or because no route is left. */
+void path_refused(struct path *p);
 /* May envelopes be kept for it? */
 bool path_open_slots(struct path *p);
 /* The port has sent the letter under PSN p->next, `ts` was the time. */
@@ -570,6 +660,7 @@ bool path_poll(struct path *p);
 void path_arm(struct path *p);
 /* Gives up everything outstanding; letters become repairs if `repair`, else are dropped. */
 void path_give_up(struct path *p, bool repair);
+/* The log has it, but for PATH_PORT_DOWN: that is said once for many. */
 void path_die(struct path *p, enum path_reason why);
 /* Empties the path and moves it to another route. */
 void path_leave(struct path *p, enum path_reason why);
@@ -632,8 +723,10 @@ uint8_t letter_flags(const struct conn *c, const struct letter *l);
 /* It cannot be built: err says why. */
 void letter_failed(struct conn *c, struct letter *l, int err);
 bool letter_waiting(const struct conn *c);
+/* DATA: what comes before the bytes of the message. */
+uint32_t letter_head(const struct letter *l);
 uint32_t letter_len(const struct letter *l);
-int letter_build(struct letter *l, void *body);
+int letter_build(const struct conn *c, struct letter *l, void *body);
 void letter_acked(struct conn *c, struct letter *l);
 void letter_lost(struct conn *c, struct letter *l, uint8_t path, bool path_is_dead);
 void letter_control(struct conn *c, struct letter *l);
@@ -647,11 +740,17 @@ static inline uint32_t letter_index(const struct engine *e, const struct letter 
 int txmsg_post(struct stream *s, const struct work_request *wr);
 void txmsg_finish(struct txmsg *m, uint8_t status);
 void txmsg_acked(struct txmsg *m, uint32_t chunk);
+/* Cuts what is not acknowledged anew, each chunk into so many. False: no record free for that. */
+bool txmsg_recut(struct txmsg *m, uint32_t pieces);
+/* Fixes chunk size and number when it begins. False: no record free. */
+bool txmsg_cut(struct txmsg *m);
 /* The peer told that it failed. */
 void txmsg_error_rx(struct conn *c, uint32_t stream, uint32_t msg, uint8_t code);
 /* Own memory failed: stop, tell the peer. */
 void txmsg_abort(struct txmsg *m);
 void txmsg_free(struct txmsg *m);
+/* Bytes of a finished message that its receiver has. */
+uint64_t txmsg_delivered(const struct txmsg *m);
 /* The next in its list that has something to be sent. */
 struct txmsg *txmsg_next_unsent(const struct txmsg *m);
 void txmsg_respond(struct stream *s, struct rxmsg *req);
@@ -696,6 +795,37 @@ struct rxmsg *rxmsg_find(struct stream *s, uint32_t msg, bool is_read);
 struct rxmsg *rxmsg_new_read(struct txmsg *m);
 void rxmsg_flush_all(struct stream *s, uint8_t status);
 void rxmsg_deferred_flush(struct engine *e);
+
+/* The message ends at its receiver, with all its bytes or as much of them as is tolerated. */
+void rxmsg_finish(struct rxmsg *m);
+void rxmsg_region_failed(struct rxmsg *m, int err);
+/* Where a message's bytes go; NULL: the region is gone. */
+struct region *rxmsg_region(struct rxmsg *m, uint64_t *addr);
+
+/* tolerance.c: stated loss tolerance */
+/* Bytes that the extension takes in each DATA packet. */
+uint32_t tolerance_ext_len(const struct mroce_tolerance *t);
+uint32_t tolerance_build(const struct mroce_tolerance *t, void *out);
+/* Bytes taken; -EINVAL. */
+int tolerance_parse(const void *data, uint32_t len, struct mroce_tolerance *t);
+bool tolerance_fits(const struct mroce_tolerance *t, uint64_t msg_len);
+/* Bytes of a message that may be missing. */
+uint64_t tolerance_bound(const struct mroce_tolerance *t, uint64_t msg_len);
+/* Is it anything but full reliability? */
+bool tolerance_matters(const struct mroce_tolerance *t);
+/* Of a message that is being opened. False: no record free. */
+bool tolerance_open(struct rxmsg *m, const struct mroce_tolerance *t, uint64_t base);
+/* Something came: look at all of the connection's soon. */
+void tolerance_kick(struct conn *c);
+void tolerance_timer(struct conn *c);
+void tolerance_ended(struct rxmsg *m);
+void tolerance_close(struct rxmsg *m);
+/* Has the message ended without all its bytes, and its sender does not know? */
+bool tolerance_untold(struct conn *c, uint32_t stream, uint32_t msg);
+void tolerance_told(struct conn *c, uint32_t stream, uint32_t msg);
+void tolerance_drop(struct conn *c);
+enum placing tolerance_forgive_rx(struct conn *c, const struct packet *p);
+void txmsg_forgive(struct conn *c, uint32_t stream, uint32_t msg, uint64_t missing, uint8_t status);
 
 /* receive.c */
 void receive_rx(struct engine *e, struct port *port, const struct packet *p,

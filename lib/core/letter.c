@@ -28,7 +28,7 @@ struct letter *letter_new(struct conn *c, uint8_t type)
 	l->chunk = 0;
 	l->type = type;
 	l->losses = 0;
-	l->lost_on = 0;
+	l->lost_on = l->sent_on = 0;
 	l->code = 0;
 	l->number = 0;
 	l->id = 0;
@@ -118,6 +118,8 @@ void letter_lost(struct conn *c, struct letter *l, uint8_t path, bool path_is_de
 	if (!path_is_dead || !l->losses)
 		l->losses += l->losses < UINT8_MAX;
 	l->lost_on = path;
+	if (!path_is_dead && l->type == MROCE_DATA)
+		mtu_lost(&c->paths[path], letter_len(l));
 	STAILQ_INSERT_TAIL(&c->repairs, l, link);
 	conn_ready(c);
 }
@@ -126,6 +128,8 @@ void letter_acked(struct conn *c, struct letter *l)
 {
 	struct letter was = *l;
 
+	if (c->paths[l->sent_on].big_lost && MROCE_HDR_LEN + letter_len(l) > MTU_SAFE)
+		c->paths[l->sent_on].big_lost = 0;
 	letter_free(c->e, l);
 	c->last_placed = c->e->now;
 	switch (was.type) {
@@ -137,6 +141,7 @@ void letter_acked(struct conn *c, struct letter *l)
 		else
 			rxmsg_error_acked(c, was.id, was.number);
 		break;
+	case MROCE_FORGIVE: tolerance_told(c, was.id, was.number); break;
 	case MROCE_CLOSE: conn_close_acked(c); break;
 	}
 }
@@ -167,10 +172,22 @@ static uint32_t chunk_len(const struct txmsg *m, uint32_t chunk)
 	return left < m->chunk_size ? (uint32_t)left : m->chunk_size;
 }
 
+/* What lies before the chunk's bytes. */
+static uint32_t data_len(const struct txmsg *m)
+{
+	return (uint32_t)sizeof(struct mroce_data) + (m->tol ? tolerance_ext_len(m->tol) : 0);
+}
+
+uint32_t letter_head(const struct letter *l)
+{
+	return data_len(l->msg);
+}
+
 uint32_t letter_len(const struct letter *l)
 {
 	switch (l->type) {
-	case MROCE_DATA: return sizeof(struct mroce_data) + chunk_len(l->msg, l->chunk);
+	case MROCE_DATA: return data_len(l->msg) + chunk_len(l->msg, l->chunk);
+	case MROCE_FORGIVE: return sizeof(struct mroce_forgive);
 	case MROCE_READ_REQ: return sizeof(struct mroce_read_req);
 	case MROCE_CREDIT: return sizeof(struct mroce_credit);
 	case MROCE_ERROR: return sizeof(struct mroce_error);
@@ -197,13 +214,15 @@ static int build_data(const struct letter *l, void *body)
 	w.chunk = htonl(l->chunk);
 	w.chunk_size = htons((uint16_t)m->chunk_size);
 	w.op = m->op;
-	w.reserved = 0;
+	w.ext = m->tol ? MROCE_EXT_TOLERANCE : 0;
 	memcpy(body, &w, sizeof(w));
+	if (m->tol)
+		tolerance_build(m->tol, (uint8_t *)body + sizeof(w));
 	if (!len)
 		return 0;
 	if (m->region->removed)
 		return -EFAULT;
-	return region_read(m->region, m->addr + offset, (uint8_t *)body + sizeof(w), len);
+	return region_read(m->region, m->addr + offset, (uint8_t *)body + data_len(m), len);
 }
 
 static void build_read_req(const struct letter *l, void *body)
@@ -247,9 +266,30 @@ static void build_error(const struct letter *l, void *body)
 	memcpy(body, &w, sizeof(w));
 }
 
-int letter_build(struct letter *l, void *body)
+static void build_forgive(const struct letter *l, void *body)
 {
-	struct mroce_port_status status = { .port = (uint8_t)l->number, .up = l->code };
+	struct mroce_forgive w = {
+		.stream = htonl(l->id),
+		.msg = htonl(l->number),
+		.missing = htobe64(l->missing),
+		.status = htons(l->code),
+	};
+
+	memcpy(body, &w, sizeof(w));
+}
+
+/* As the port is now: a letter that was lost must not bring old news. */
+static void build_port_status(const struct conn *c, const struct letter *l, void *body)
+{
+	const struct port *port = c->e->ports[l->number];
+	struct mroce_port_status w = { .port = port->index, .up = port->up };
+
+	handshake_port(port, &w.now);
+	memcpy(body, &w, sizeof(w));
+}
+
+int letter_build(const struct conn *c, struct letter *l, void *body)
+{
 	struct mroce_close end = { .code = htonl(l->code) };
 
 	switch (l->type) {
@@ -257,8 +297,9 @@ int letter_build(struct letter *l, void *body)
 	case MROCE_READ_REQ: build_read_req(l, body); break;
 	case MROCE_CREDIT: build_credit(l, body); break;
 	case MROCE_ERROR: build_error(l, body); break;
+	case MROCE_FORGIVE: build_forgive(l, body); break;
 	case MROCE_CLOSE: memcpy(body, &end, sizeof(end)); break;
-	case MROCE_PORT_STATUS: memcpy(body, &status, sizeof(status)); break;
+	case MROCE_PORT_STATUS: build_port_status(c, l, body); break;
 	}
 	return 0;
 }

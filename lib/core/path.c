@@ -46,10 +46,7 @@ void path_init(struct path *p, struct conn *c, uint8_t index)
 
 bool path_usable(const struct path *p)
 {
-	/* Small packets still go through: the peer can be told of the end. */
-	bool fits = p->conn->state != CONN_OPEN || conn_fits(p->conn, p->port);
-
-	return !p->dead && p->port->up && fits;
+	return !p->dead && p->port->up;
 }
 
 bool path_open(const struct path *p)
@@ -159,6 +156,12 @@ static void note_sent(struct path *p, uint32_t len)
 	c->e->sent++;
 }
 
+static void back_off(struct path *p)
+{
+	if (p->poll_backoff < UINT16_MAX)
+		p->poll_backoff++;
+}
+
 static void note_polled(struct path *p)
 {
 	uint64_t now = p->conn->e->now;
@@ -167,7 +170,7 @@ static void note_polled(struct path *p)
 	p->first_unpolled = 0;
 	p->since_poll = 0;
 	p->urgent = false;
-	p->poll_backoff++;
+	back_off(p);
 	if (!p->unanswered)
 		p->unanswered = now;
 }
@@ -196,7 +199,7 @@ bool path_poll(struct path *p)
 /* Several POLLs in a row; they count as one. */
 static bool path_insist(struct path *p)
 {
-	uint32_t backoff = p->poll_backoff;
+	uint16_t backoff = p->poll_backoff;
 	bool sent = false;
 
 	for (int i = 0; i < POLLS_AT_RTO; i++) {
@@ -209,7 +212,7 @@ static bool path_insist(struct path *p)
 static void put_in_slot(struct path *p, const struct letter *l, uint32_t ts)
 {
 	struct engine *e = p->conn->e;
-	struct envelope *slot = &p->slots[p->next & (MROCE_WINDOW - 1)];
+	struct envelope *slot = &p->slots->at[p->next & (MROCE_WINDOW - 1)];
 	uint32_t w = bitmap_word(p->next);
 	uint64_t bit = bitmap_bit(p->next);
 
@@ -217,8 +220,8 @@ static void put_in_slot(struct path *p, const struct letter *l, uint32_t ts)
 		p->last_progress = e->now;
 	slot->letter = letter_index(e, l) + 1;
 	slot->ts = ts;
-	p->out[w] |= bit;
-	p->seen[w] &= ~bit;
+	p->slots->out[w] |= bit;
+	p->slots->seen[w] &= ~bit;
 	p->lost[w] &= ~bit;
 	p->next++;
 	p->begun = true;
@@ -247,9 +250,14 @@ void letter_failed(struct conn *c, struct letter *l, int err)
 
 bool path_open_slots(struct path *p)
 {
+	if (p->slots)
+		return true;
+	p->slots = pool_get_dirty(&p->conn->e->slots_pool);
 	if (!p->slots)
-		p->slots = pool_get_dirty(&p->conn->e->slots_pool);
-	return p->slots != NULL;
+		return false;
+	memset(p->slots->out, 0, sizeof(p->slots->out));
+	memset(p->slots->seen, 0, sizeof(p->slots->seen));
+	return true;
 }
 
 static void note_letter(struct path *p, const struct letter *l, uint8_t flags)
@@ -283,7 +291,7 @@ int path_send(struct path *p, struct letter *l, uint8_t flags)
 	buf = p->port->ops->tx_begin(p->port, &p->flow, MROCE_HDR_LEN + len);
 	if (!buf)
 		return -EAGAIN;
-	err = letter_build(l, buf + MROCE_HDR_LEN);
+	err = letter_build(c, l, buf + MROCE_HDR_LEN);
 	if (err) {
 		send_poll_instead(p, buf, len);
 		letter_failed(c, l, err);
@@ -298,6 +306,14 @@ int path_send(struct path *p, struct letter *l, uint8_t flags)
 	return 0;
 }
 
+void path_refused(struct path *p)
+{
+	if (p->port->ops->reachable(p->port, &p->flow.remote))
+		p->conn->e->blocked |= 1u << p->port->index;
+	else
+		path_die(p, PATH_NO_ROUTE);
+}
+
 void path_posted(struct path *p, struct letter *l, uint32_t ts, uint32_t len, uint8_t flags)
 {
 	struct conn *c = p->conn;
@@ -307,6 +323,7 @@ void path_posted(struct path *p, struct letter *l, uint32_t ts, uint32_t len, ui
 	p->una_told = p->una;
 	c->last_sent = c->e->now;
 	c->e->sent++;
+	l->sent_on = p->index;
 	put_in_slot(p, l, ts);
 	note_letter(p, l, flags);
 }
@@ -328,11 +345,11 @@ void path_clear(struct path *p, uint32_t psn)
 	uint32_t w = bitmap_word(psn);
 	uint64_t bit = bitmap_bit(psn);
 
-	if (!(p->seen[w] & bit))
+	if (!(p->slots->seen[w] & bit))
 		p->in_flight--;
-	p->out[w] &= ~bit;
-	p->seen[w] &= ~bit;
-	p->slots[psn & (MROCE_WINDOW - 1)].letter = 0;
+	p->slots->out[w] &= ~bit;
+	p->slots->seen[w] &= ~bit;
+	p->slots->at[psn & (MROCE_WINDOW - 1)].letter = 0;
 	p->unplaced--;
 }
 
@@ -342,7 +359,7 @@ void path_advance(struct path *p)
 	if (!p->unplaced)
 		p->una = p->next;
 	while (p->una != p->next) {
-		uint64_t word = p->out[bitmap_word(p->una)] >> (p->una & 63);
+		uint64_t word = p->slots->out[bitmap_word(p->una)] >> (p->una & 63);
 		uint32_t step = word ? (uint32_t)__builtin_ctzll(word) : 64 - (p->una & 63);
 
 		if (!step)
@@ -360,11 +377,11 @@ void path_advance(struct path *p)
 /* Calls for each PSN with a letter, in order. */
 #define for_each_out(p, psn)                                                \
 	for (uint32_t psn = (p)->una, end_ = (p)->next; psn != end_; psn++) \
-		if (bitmap_test((p)->out, psn))
+		if ((p)->slots && bitmap_test((p)->slots->out, psn))
 
 static struct letter *letter_at(const struct path *p, uint32_t psn)
 {
-	return &p->conn->e->letters[p->slots[psn & (MROCE_WINDOW - 1)].letter - 1];
+	return &p->conn->e->letters[p->slots->at[psn & (MROCE_WINDOW - 1)].letter - 1];
 }
 
 void path_give_up(struct path *p, bool repair)
@@ -444,6 +461,7 @@ static void move(struct path *p)
 
 	path_give_up(p, true);
 	start_anew(p);
+	mtu_changed(p); /* asked again, if less passed by the old route */
 	p->moves++;
 	engine_log(p->conn->e, LOG_INFO,
 		   "conn %08x: path %u to %s through %s moved from source port %u to %u: %s",
@@ -464,10 +482,11 @@ void path_die(struct path *p, enum path_reason why)
 	struct conn *c = p->conn;
 	char peer[IPTEXT_MAX];
 
-	engine_log(c->e, LOG_NOTICE,
-		   "conn %08x: path %u to %s through %s left: %s (PSN %u to %u open)", c->id,
-		   p->index, ip_text(&p->flow.remote, peer), p->port->name, path_reason_text(why),
-		   p->una, p->next);
+	if (why != PATH_PORT_DOWN)
+		engine_log(c->e, LOG_NOTICE,
+			   "conn %08x: path %u to %s through %s left: %s (PSN %u to %u open)", c->id,
+			   p->index, ip_text(&p->flow.remote, peer), p->port->name,
+			   path_reason_text(why), p->una, p->next);
 	p->dead = true;
 	p->reason = (uint8_t)why;
 	p->deaths++;
@@ -551,10 +570,12 @@ static void path_timeout(struct path *p, uint64_t due)
 	/* Others were answered when this one should have been. */
 	at_fault = sibling_heard(p, p->unanswered + p->min_rtt / 2);
 	if (p->rto_count + 1 >= DEATH_RTOS && at_fault) {
-		path_die(p, PATH_NO_ANSWER);
+		path_die(p, p->port->ops->reachable(p->port, &p->flow.remote) ? PATH_NO_ANSWER :
+										 PATH_NO_ROUTE);
 		return;
 	}
-	p->rto_count++;
+	if (p->rto_count < UINT16_MAX)
+		p->rto_count++;
 	p->grace = false;
 	if (p->rto_count >= MOVE_RTOS && at_fault && p->unplaced)
 		path_give_up(p, true);
@@ -582,7 +603,7 @@ static void probe(struct path *p)
 		p->unanswered = 0;
 	} else {
 		p->last_poll = c->e->now;
-		p->poll_backoff++;
+		back_off(p);
 	}
 	conn_check_silence(c);
 }

@@ -93,6 +93,7 @@ struct port {
 	uint16_t mtu;	      /* bytes of IP packet */
 	uint16_t payload_max; /* largest UDP payload the port can send and receive */
 	uint32_t speed;	      /* Mbit/s, 0 unknown */
+	uint16_t serial;      /* of its state; engine_port_changed() counts */
 	/* The receive state that this port's tracker writes: [slot * MROCE_MAX_PATHS + path], and
 	 * the connection table it reads [slot]. Ports may share them. */
 	struct mroce_path_rx *paths;

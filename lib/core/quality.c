@@ -21,8 +21,8 @@
 #define DELAY_BAD (500 * USEC)
 #define DELAY_TIMES 2
 /* Between two moves of a path; doubles. */
-#define MOVE_WAIT (100 * MSEC)
-#define MOVE_WAIT_MAX (10 * SEC)
+#define MOVE_WAIT_MS 100
+#define MOVE_WAIT_MAX_MS 10000
 /* Good for so long: the next move need not wait. */
 #define MOVE_FORGIVEN (10 * SEC)
 
@@ -33,7 +33,8 @@ const char *path_reason_text(uint8_t reason)
 	case PATH_NO_ANSWER: return "no answer";
 	case PATH_PORT_DOWN: return "port down";
 	case PATH_PEER_PORT_DOWN: return "peer's port down";
-	case PATH_MTU: return "MTU too small for the connection's packets";
+	case PATH_PEER_MOVED: return "peer's port has another address";
+	case PATH_NO_ROUTE: return "no route";
 	case PATH_LOSS: return "loss";
 	case PATH_DELAY: return "delay";
 	case PATH_CE: return "CE";
@@ -101,11 +102,12 @@ static void judge(struct path *p)
 {
 	struct quality *q = &p->quality;
 	uint64_t now = p->conn->e->now;
-	uint64_t bytes = q->bytes ? q->bytes : 1;
+	uint32_t bytes = q->bytes ? q->bytes : 1, acked = q->acked, lost = q->lost;
 	enum path_reason why;
+	uint32_t wait;
 
-	q->loss = (uint32_t)((uint64_t)q->lost * ONE / (q->acked + q->lost));
-	q->ce = (uint32_t)(q->ce_bytes * ONE / bytes);
+	q->loss = (uint16_t)(lost * ONE / (acked + lost));
+	q->ce = (uint16_t)min_u64((uint64_t)q->ce_bytes * ONE / bytes, ONE);
 	q->judged = true;
 	q->acked = q->lost = 0;
 	q->bytes = q->ce_bytes = 0;
@@ -114,12 +116,15 @@ static void judge(struct path *p)
 	if (why == PATH_FINE) {
 		q->bad = 0;
 		if (now - q->moved_at > MOVE_FORGIVEN)
-			q->wait = 0;
+			q->wait_ms = 0;
 		return;
 	}
-	if (++q->bad < PATIENCE || now < q->moved_at + q->wait || another_is_leaving(p->conn))
+	if (q->bad < PATIENCE)
+		q->bad++;
+	if (q->bad < PATIENCE || now < q->moved_at + q->wait_ms * MSEC || another_is_leaving(p->conn))
 		return;
-	q->wait = q->wait ? min_u64(2 * q->wait, MOVE_WAIT_MAX) : MOVE_WAIT;
+	wait = q->wait_ms ? 2u * q->wait_ms : MOVE_WAIT_MS;
+	q->wait_ms = (uint16_t)(wait < MOVE_WAIT_MAX_MS ? wait : MOVE_WAIT_MAX_MS);
 	path_leave(p, why);
 }
 
@@ -144,6 +149,6 @@ void quality_moved(struct path *p)
 {
 	struct quality *q = &p->quality;
 
-	*q = (struct quality){ .wait = q->wait, .moved_at = p->conn->e->now };
+	*q = (struct quality){ .wait_ms = q->wait_ms, .moved_at = p->conn->e->now };
 	q->since = q->moved_at;
 }

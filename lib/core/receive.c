@@ -11,7 +11,7 @@
 #define FRESH_MAX 64
 #define SWEEP_EVERY (5 * MSEC)
 #define SUSPECT_AGE (2 * MSEC)
-#define ACTIVE_FOR (100 * MSEC)
+#define ACTIVE_FOR (3 * SWEEP_EVERY)
 /* Reordering that the tracker is to allow on a path that shows it, and for how long. */
 #define TOLERANCE 3
 #define TOLERANCE_LIFE (1 * SEC)
@@ -131,24 +131,52 @@ static enum placing credit_rx(struct conn *c, const struct packet *p)
 	return stream_credit_rx(c, ntohl(w.stream), ntohl(w.posted));
 }
 
+/* Its letters go out again at once, on other paths or as soon as the new address answers. */
+static void peer_moved(struct path *p, const struct mroce_wire_port *now)
+{
+	memcpy(p->flow.remote.a, now->addr, sizeof(p->flow.remote.a));
+	if (p->dead)
+		path_new_route(p);
+	else
+		path_die(p, PATH_PEER_MOVED);
+	path_probe_soon(p);
+}
+
+static void peer_port_changed(struct path *p, const struct mroce_port_status *w, bool moved,
+			      bool resized)
+{
+	if (moved)
+		peer_moved(p, &w->now);
+	if (!w->up && !p->dead)
+		path_die(p, PATH_PEER_PORT_DOWN);
+	else if (w->up && p->dead)
+		path_probe_soon(p);
+	else if (resized && !p->dead)
+		mtu_changed(p);
+}
+
 static void port_status_rx(struct conn *c, const struct packet *p)
 {
 	struct mroce_port_status w;
+	struct mroce_wire_port *known;
+	bool moved, resized;
 
 	if (p->body_len < sizeof(w)) {
 		count(c->e, MROCE_DROP_BODY);
 		return;
 	}
 	memcpy(&w, p->body, sizeof(w));
+	if (w.port >= c->peer_nports)
+		return;
+	known = &c->peer_ports[w.port];
+	if ((int16_t)(ntohs(w.now.serial) - ntohs(known->serial)) < 0)
+		return;
+	moved = memcmp(known->addr, w.now.addr, sizeof(known->addr)) != 0;
+	resized = known->mtu != w.now.mtu;
+	*known = w.now;
 	for (uint32_t i = 0; i < c->npaths; i++) {
-		struct path *path = &c->paths[i];
-
-		if (path->remote_port != w.port)
-			continue;
-		if (!w.up && !path->dead)
-			path_die(path, PATH_PEER_PORT_DOWN);
-		else if (w.up && path->dead)
-			path_probe_soon(path);
+		if (c->paths[i].remote_port == w.port)
+			peer_port_changed(&c->paths[i], &w, moved, resized);
 	}
 }
 
@@ -172,8 +200,9 @@ static enum placing dispatch(const struct arrival *a)
 	case MROCE_ERROR: return error_rx(c, a->p);
 	case MROCE_PORT_STATUS: port_status_rx(c, a->p); break;
 	case MROCE_CLOSE: close_rx(c, a->p); break;
+	case MROCE_FORGIVE: return tolerance_forgive_rx(c, a->p);
 	}
-	return PLACED; /* FORGIVE of a feature that was not agreed changes nothing */
+	return PLACED;
 }
 
 static void note_route(struct rxpath *rp, struct port *port, const struct packet *p,
@@ -218,6 +247,8 @@ static void letter_rx(struct conn *c, struct port *port, const struct packet *p,
 		how = dispatch(&a);
 	} else if (p->type == MROCE_CLOSE) {
 		conn_close_acked(c); /* both sides close: nobody waits for the other */
+	} else if (c->state == CONN_CLOSING && p->type == MROCE_PORT_STATUS) {
+		port_status_rx(c, p); /* or the CLOSE would go to where the peer was */
 	} else {
 		how = WITHHELD; /* an ACK would promise what nobody reads any more */
 	}
@@ -274,8 +305,11 @@ void receive_rx(struct engine *e, struct port *port, const struct packet *p,
 		ack_rx(c, p);
 		return;
 	}
-	if (p->type == MROCE_PROBE_REPLY)
+	if (p->type == MROCE_PROBE_REPLY) {
+		if (c->state == CONN_OPEN)
+			mtu_reply(c, p);
 		return;
+	}
 	if (!packet_has_psn(p->type) && p->type != MROCE_POLL) {
 		count(e, MROCE_DROP_STATE);
 		return;

@@ -125,6 +125,8 @@ void rxmsg_free(struct rxmsg *m)
 		pool_put(&e->words_pool, m->chunks.words);
 	drop_recv(e, &m->recv);
 	drop_response(e, m);
+	if (m->tol)
+		tolerance_close(m);
 	region_put(&m->region);
 	pool_put(&e->rxmsg_pool, m);
 }
@@ -143,12 +145,21 @@ struct rxmsg *rxmsg_new_read(struct txmsg *read)
 
 /* ---- completions ---- */
 
+static uint64_t received(const struct rxmsg *m, uint8_t status)
+{
+	if (status == MROCE_E_LOSS)
+		return m->got;
+	if (status != MROCE_OK)
+		return 0;
+	return m->tol ? m->got : m->msg_len;
+}
+
 static void complete_recv(struct stream *s, const struct rxmsg *m, uint8_t status)
 {
 	bool imm = m->op == MROCE_OP_SEND_IMM || m->op == MROCE_OP_WRITE_IMM;
 	struct engine_completion done = {
 		.id = m->recv->id,
-		.length = status == MROCE_OK ? m->msg_len : 0,
+		.length = received(m, status),
 		.stream = s->id,
 		.imm = imm ? m->imm : 0,
 		.opcode = m->op == MROCE_OP_WRITE_IMM ? MROCE_WR_RECV_IMM : MROCE_WR_RECV,
@@ -156,6 +167,10 @@ static void complete_recv(struct stream *s, const struct rxmsg *m, uint8_t statu
 		.has_imm = imm,
 	};
 
+	if (m->tol && m->tol->missing && status == m->status) {
+		done.missing = m->tol->missing;
+		done.gaps = &m->tol->gaps;
+	}
 	if (m->recv->ended)
 		return;
 	conn_complete(s->conn, &done);
@@ -183,12 +198,14 @@ static void advance(struct stream *s)
 	}
 }
 
-static void finish(struct rxmsg *m)
+void rxmsg_finish(struct rxmsg *m)
 {
 	struct stream *s = m->stream;
 	struct conn *c = s->conn;
 
 	m->state = RX_COMPLETE;
+	if (m->tol)
+		tolerance_ended(m);
 	if (m->chunks.words) {
 		pool_put(&c->e->words_pool, m->chunks.words);
 		m->chunks.words = NULL;
@@ -263,11 +280,15 @@ static void arrived(struct rxmsg *m, uint32_t len)
 	s->rx_bytes += len;
 	s->conn->rx_bytes += len;
 	m->progress_at = s->conn->e->now;
-	if (m->got == m->msg_len && !m->pending)
-		finish(m);
+	if (m->got == m->msg_len && !m->pending) {
+		rxmsg_finish(m);
+	} else if (m->tol) {
+		m->tol->last_at = m->progress_at;
+		tolerance_kick(s->conn);
+	}
 }
 
-static void region_failed(struct rxmsg *m, int err)
+void rxmsg_region_failed(struct rxmsg *m, int err)
 {
 	if (err == -EOWNERDEAD)
 		conn_doom(m->stream->conn, DOOM_APP_DIED);
@@ -290,7 +311,7 @@ static void settle(const struct deferred *d, int err)
 	m->pending--;
 	if (err) {
 		if (m->state == RX_OPEN)
-			region_failed(m, err);
+			rxmsg_region_failed(m, err);
 		return;
 	}
 	if (m->state == RX_FAILED)
@@ -330,9 +351,22 @@ struct data {
 	uint64_t msg_len, addr;
 	uint16_t chunk_size;
 	uint8_t op;
+	bool tolerant;
+	struct mroce_tolerance tol;
 	const uint8_t *bytes;
 	uint32_t len;
 };
+
+static int parse_tolerance(struct data *d)
+{
+	int len = tolerance_parse(d->bytes, d->len, &d->tol);
+
+	if (len < 0 || d->op == MROCE_OP_READ_RESP || !tolerance_fits(&d->tol, d->msg_len))
+		return -EINVAL;
+	d->bytes += len;
+	d->len -= (uint32_t)len;
+	return 0;
+}
 
 static int parse_data(const struct packet *p, struct data *d)
 {
@@ -353,7 +387,8 @@ static int parse_data(const struct packet *p, struct data *d)
 	d->op = w.op;
 	d->bytes = p->body + sizeof(w);
 	d->len = p->body_len - (uint32_t)sizeof(w);
-	return 0;
+	d->tolerant = w.ext & MROCE_EXT_TOLERANCE;
+	return d->tolerant ? parse_tolerance(d) : 0;
 }
 
 /* Do the numbers of the chunk agree with each other? */
@@ -391,6 +426,11 @@ static enum placing no_memory(struct conn *c)
 	return WITHHELD;
 }
 
+static uint64_t base_of(const struct data *d)
+{
+	return d->addr - (uint64_t)d->chunk * d->chunk_size;
+}
+
 /* The first chunk of a message: PLACED and *out, or why not. */
 static enum placing open_msg(struct stream *s, const struct data *d, struct rxmsg **out)
 {
@@ -405,6 +445,10 @@ static enum placing open_msg(struct stream *s, const struct data *d, struct rxms
 		return no_memory(c);
 	}
 	m->msg_len = d->msg_len;
+	if (d->tolerant && !tolerance_open(m, &d->tol, base_of(d))) {
+		rxmsg_free(m);
+		return no_memory(c);
+	}
 	m->rseq = d->rseq;
 	m->imm = d->imm;
 	if (takes_receive(d->op)) {
@@ -460,6 +504,17 @@ static struct region *target(struct rxmsg *m, const struct data *d, uint64_t *ad
 	return NULL;
 }
 
+struct region *rxmsg_region(struct rxmsg *m, uint64_t *addr)
+{
+	bool write = m->op == MROCE_OP_WRITE || m->op == MROCE_OP_WRITE_IMM;
+	struct region *r = write ? m->region : m->recv->region;
+
+	*addr = write ? m->tol->base : m->recv->addr;
+	if (!r || r->removed)
+		return NULL;
+	return r;
+}
+
 static enum placing duplicate(const struct arrival *a, struct rxmsg *m)
 {
 	a->c->dup_letters++;
@@ -473,6 +528,17 @@ static enum placing duplicate(const struct arrival *a, struct rxmsg *m)
 		return DEFERRED;
 	}
 	return PLACED;
+}
+
+/*
+ * Of a message that has ended. Acknowledged before the sender knows that, it could make it believe that the
+ * chunk is not missing.
+ */
+static enum placing after_the_end(const struct arrival *a, struct rxmsg *m, const struct data *d)
+{
+	if (d->tolerant && tolerance_untold(a->c, d->stream, d->msg))
+		return WITHHELD;
+	return duplicate(a, m);
 }
 
 static enum placing place(const struct arrival *a, struct rxmsg *m, const struct data *d)
@@ -498,7 +564,7 @@ static enum placing place(const struct arrival *a, struct rxmsg *m, const struct
 			bool is_read = m->read;
 
 			count(e, MROCE_DROP_ACCESS);
-			region_failed(m, err);
+			rxmsg_region_failed(m, err);
 			return is_read ? PLACED : WITHHELD;
 		}
 	}
@@ -511,17 +577,74 @@ static enum placing place(const struct arrival *a, struct rxmsg *m, const struct
 	return PLACED;
 }
 
+/*
+ * The sender has cut the message anew, since larger packets do not pass any more. What lies without a hole at the
+ * beginning counts on; the rest comes again. PLACED, or why not.
+ */
+static enum placing recut(struct rxmsg *m, uint32_t size)
+{
+	struct stream *s = m->stream;
+	struct conn *c = s->conn;
+	uint64_t n = (m->msg_len + size - 1) / size, kept, again;
+	uint32_t base = m->chunks.base * (m->chunk_size / size);
+	uint64_t *words = m->chunks.words;
+
+	if (n > UINT32_MAX)
+		return broken(c, MROCE_DROP_BODY, "a message cut into too many chunks");
+	if (chunkset_needs_words((uint32_t)n) && !words)
+		words = pool_get_dirty(&c->e->words_pool);
+	if (chunkset_needs_words((uint32_t)n) && !words)
+		return no_memory(c);
+	kept = min_u64((uint64_t)base * size, m->msg_len);
+	again = m->got - kept;
+	m->got = kept;
+	s->rx_bytes -= again;
+	c->rx_bytes -= again;
+	m->chunk_size = size;
+	chunkset_init(&m->chunks, (uint32_t)n, words);
+	m->chunks.base = base;
+	return PLACED;
+}
+
+/* From before the message was cut anew: its sender has forgotten it, what it carried comes again. */
+static bool of_old_cut(const struct rxmsg *m, const struct data *d)
+{
+	return m->chunk_size && d->chunk_size > m->chunk_size && d->chunk_size % m->chunk_size == 0;
+}
+
+/* PLACED: the chunk fits the message as it is cut now. */
+static enum placing same_cut(const struct arrival *a, struct rxmsg *m, const struct data *d)
+{
+	uint32_t is = m->chunk_size, comes = d->chunk_size;
+
+	if (is == comes)
+		return PLACED;
+	if (comes > is || is % comes)
+		return broken(a->c, MROCE_DROP_BODY, "a chunk that does not fit its message");
+	if (!m->pending)
+		return recut(m, comes);
+	/* Writes under way would be counted twice; afterwards the message may be complete and gone. */
+	rxmsg_deferred_flush(a->c->e);
+	return MISSED;
+}
+
 static enum placing read_response(const struct arrival *a, struct stream *s, const struct data *d)
 {
 	struct rxmsg *m = rxmsg_find(s, d->msg, true);
+	enum placing how;
 
 	if (!m)
 		return duplicate(a, NULL);
-	if (d->msg_len != m->msg_len || (m->chunk_size && m->chunk_size != d->chunk_size))
+	if (d->msg_len != m->msg_len)
 		return broken(a->c, MROCE_DROP_BODY,
 			      "a read response that does not fit its request");
 	if (!m->chunk_size && !expect_chunks(m, d->msg_len, d->chunk_size))
 		return no_memory(a->c);
+	if (of_old_cut(m, d))
+		return duplicate(a, NULL);
+	how = same_cut(a, m, d);
+	if (how != PLACED)
+		return how;
 	m->ack_wanted |= a->p->flags & MROCE_FLAG_ACK_REQ;
 	return place(a, m, d);
 }
@@ -529,6 +652,7 @@ static enum placing read_response(const struct arrival *a, struct stream *s, con
 enum placing rxmsg_data(const struct arrival *a)
 {
 	struct conn *c = a->c;
+	enum placing how;
 	struct stream *s;
 	struct rxmsg *m;
 	struct data d;
@@ -544,26 +668,34 @@ enum placing rxmsg_data(const struct arrival *a)
 		return no_memory(c);
 	if (d.op == MROCE_OP_READ_RESP)
 		return read_response(a, s, &d);
+	if (d.tolerant && !(c->features & MROCE_F_TOLERANCE))
+		return broken(c, MROCE_DROP_BODY, "a tolerance that was not agreed on");
 	if (psn_before(d.msg, s->rx_next))
-		return duplicate(a, NULL);
+		return after_the_end(a, NULL, &d);
 	if (d.msg - s->rx_next >= MROCE_MSG_SPAN) {
 		count(c->e, MROCE_DROP_MSG_SPAN);
 		return MISSED;
 	}
 	m = rxmsg_find(s, d.msg, false);
 	if (!m) {
-		enum placing how = open_msg(s, &d, &m);
-
+		how = open_msg(s, &d, &m);
 		if (how != PLACED)
 			return how;
 		conn_watch(c);
+		if (!TAILQ_EMPTY(&c->tolerant))
+			tolerance_kick(c);
 	}
 	if (m->state == RX_FAILED)
 		return m->told ? PLACED : WITHHELD;
 	if (m->state == RX_COMPLETE)
-		return duplicate(a, m);
-	if (m->op != d.op || m->msg_len != d.msg_len || m->chunk_size != d.chunk_size)
+		return after_the_end(a, m, &d);
+	if (m->op != d.op || m->msg_len != d.msg_len || !m->tol == d.tolerant || (m->tol && m->tol->base != base_of(&d)))
 		return broken(c, MROCE_DROP_BODY, "a chunk that does not fit its message");
+	if (of_old_cut(m, &d))
+		return duplicate(a, NULL);
+	how = same_cut(a, m, &d);
+	if (how != PLACED)
+		return how;
 	m->ack_wanted |= a->p->flags & MROCE_FLAG_ACK_REQ;
 	return place(a, m, &d);
 }
@@ -584,7 +716,8 @@ static bool readable(struct rxmsg *m)
 static bool prepare_response(struct rxmsg *m)
 {
 	struct engine *e = m->stream->conn->e;
-	uint64_t nchunks = m->msg_len / m->stream->conn->chunk + 1;
+	/* By its turn chunks may be smaller. */
+	uint64_t nchunks = m->msg_len / min_u64(m->stream->conn->chunk, mtu_chunk(MTU_SAFE)) + 1;
 
 	if (e->txmsg_pool.nfree < reserved(e) && m->msg != m->stream->rx_next)
 		return false;
@@ -643,7 +776,7 @@ enum placing rxmsg_read_req(const struct arrival *a)
 		fail(m, MROCE_OK, MROCE_E_REMOTE_ACCESS);
 		return PLACED; /* the read ends by the ERROR, whatever happens to its request */
 	}
-	finish(m);
+	rxmsg_finish(m);
 	return PLACED;
 }
 
@@ -670,7 +803,7 @@ static enum placing aborted_record(struct stream *s, const struct mroce_error *e
 		}
 	}
 	m->status = MROCE_E_REMOTE_ACCESS;
-	finish(m);
+	rxmsg_finish(m);
 	return PLACED;
 }
 
@@ -705,7 +838,7 @@ enum placing rxmsg_abort_rx(struct conn *c, const struct mroce_error *e)
 	m->told = true; /* it knows: it says so itself */
 	if (m->state == RX_OPEN) {
 		m->status = MROCE_E_REMOTE_ACCESS;
-		finish(m);
+		rxmsg_finish(m);
 	} else {
 		advance(s);
 	}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* What callers ask for: services to listen on, connections to open, requests to post, questions. */
 #include <stdlib.h>
+#include <syslog.h>
 #include "core/internal.h"
 
 struct listener *listener_find(const struct engine *e, uint32_t service)
@@ -68,64 +69,88 @@ int engine_connect(struct engine *e, const struct ip *remote, uint32_t service, 
 	return 0;
 }
 
-/* Ports: what was learned about them. */
+/* ---- ports: what was learned about them ---- */
+
+static bool status_waits(const struct conn *c, const struct port *port)
+{
+	const struct letter *l;
+
+	STAILQ_FOREACH(l, &c->control, link)
+		if (l->type == MROCE_PORT_STATUS && l->number == port->index)
+			return true;
+	return false;
+}
+
 static void tell_port_status(struct conn *c, const struct port *port)
 {
 	struct letter *l;
 
-	if (c->state != CONN_OPEN)
+	if (c->state != CONN_OPEN || status_waits(c, port))
 		return;
 	l = letter_new(c, MROCE_PORT_STATUS);
 	if (!l)
 		return;
 	l->number = port->index;
-	l->code = port->up && conn_fits(c, port);
 	letter_control(c, l);
 }
 
-static void path_follow_port(struct path *p)
+uint32_t port_serials(const struct engine *e)
 {
-	bool fits = conn_fits(p->conn, p->port);
+	uint32_t sum = 0;
 
-	if (p->dead && p->port->up && fits)
-		path_probe_soon(p);
-	else if (!p->dead && !p->port->up)
-		path_die(p, PATH_PORT_DOWN);
-	else if (!p->dead && !fits)
-		path_die(p, PATH_MTU);
+	for (uint32_t i = 0; i < e->nports; i++)
+		sum += e->ports[i]->serial;
+	return sum;
 }
 
-/* Ports are up, but no packet of full size fits any: this would never end by itself. */
-static bool fits_nowhere(const struct conn *c)
+void conn_tell_ports(struct conn *c)
 {
-	bool up = false;
+	if (c->ports_told == port_serials(c->e))
+		return;
+	for (uint32_t i = 0; i < c->e->nports; i++)
+		tell_port_status(c, c->e->ports[i]);
+}
 
-	for (uint32_t i = 0; i < c->npaths; i++) {
-		const struct port *port = c->paths[i].port;
+/* True: the path was in use and is not any more. */
+static bool path_port_changed(struct path *p)
+{
+	bool used = !p->dead;
 
-		if (port->up && conn_fits(c, port))
-			return false;
-		up |= port->up;
+	if (!p->port->up && used) {
+		path_die(p, PATH_PORT_DOWN);
+		return true;
 	}
-	return up;
+	if (p->port->up && !used)
+		path_probe_soon(p);
+	else if (used)
+		mtu_changed(p);
+	return false;
 }
 
 void engine_port_changed(struct engine *e, struct port *port, uint64_t now)
 {
+	uint32_t left = 0, conns = 0;
+
 	e->now = now;
+	port->serial++;
 	for (uint32_t slot = 0; slot < e->cfg.max_conns; slot++) {
 		struct conn *c = e->conns[slot];
+		uint32_t before = left;
 
 		if (!c || !c->paths || (c->state != CONN_OPEN && c->state != CONN_CLOSING))
 			continue;
 		for (uint32_t i = 0; i < c->npaths; i++) {
 			if (c->paths[i].port == port)
-				path_follow_port(&c->paths[i]);
+				left += path_port_changed(&c->paths[i]);
 		}
+		conns += left != before;
 		tell_port_status(c, port);
-		if (fits_nowhere(c))
-			conn_doom(c, DOOM_MTU);
 	}
+	if (left)
+		engine_log(e, LOG_NOTICE,
+			   "%s went down: %u paths of %u connections left it, their letters go by "
+			   "other ports",
+			   port->name, left, conns);
 }
 
 /* ---- getters ---- */

@@ -13,7 +13,8 @@ static bool less_filled(const struct path *a, const struct path *b)
 
 static bool has_room(const struct path *p)
 {
-	return path_open(p) && !(p->conn->e->blocked & 1u << p->port->index);
+	return path_open(p) && p->conn->sending <= p->limit &&
+	       !(p->conn->e->blocked & 1u << p->port->index);
 }
 
 /* A path that owes an answer is left alone as long as there are others that do not. */

@@ -30,9 +30,9 @@ static bool find_envelope(const struct conn *c, const struct txmsg *m, struct wh
 		for (uint32_t psn = p->una; psn != p->next; psn++) {
 			const struct letter *l;
 
-			if (!bitmap_test(p->out, psn))
+			if (!bitmap_test(p->slots->out, psn))
 				continue;
-			l = &c->e->letters[p->slots[psn & (MROCE_WINDOW - 1)].letter - 1];
+			l = &c->e->letters[p->slots->at[psn & (MROCE_WINDOW - 1)].letter - 1];
 			if (l->msg != m || (found && l->chunk >= out->chunk))
 				continue;
 			*out = (struct where){ .path = p, .psn = psn, .chunk = l->chunk };
@@ -66,7 +66,7 @@ static void report_tx(struct conn *c, const struct stream *s, const struct txmsg
 		snprintf(text, sizeof(text),
 			 "chunk %u on path %u PSN %u (%s), last answer %llu ms ago", at.chunk,
 			 at.path->index, at.psn,
-			 bitmap_test(at.path->seen, at.psn) ? "seen, not placed" : "not seen",
+			 bitmap_test(at.path->slots->seen, at.psn) ? "seen, not placed" : "not seen",
 			 ms(c->e->now - at.path->last_heard));
 	} else if (m->opcode == MROCE_WR_READ && !m->response) {
 		snprintf(text, sizeof(text), "the response has not come, %llu bytes are here",

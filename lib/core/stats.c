@@ -13,6 +13,7 @@ void engine_stats(const struct engine *e, struct engine_stats *out)
 		.letters_total = e->letters_total,
 		.completions = e->completions,
 		.stalls = e->stalls,
+		.tolerance = e->tol_stats,
 	};
 	memcpy(out->reasons, e->reasons, sizeof(out->reasons));
 }
@@ -24,6 +25,21 @@ struct conn *engine_conn_next(const struct engine *e, struct conn *prev)
 			return e->conns[slot];
 	}
 	return NULL;
+}
+
+static uint32_t conn_memory(const struct conn *c)
+{
+	const struct engine *e = c->e;
+	uint32_t bytes = sizeof(*c) + sizeof(struct conn *) + sizeof(struct mroce_conn_entry);
+
+	bytes += c->peer_nports * (uint32_t)sizeof(*c->peer_ports);
+	bytes += c->peer_npaths * (uint32_t)(sizeof(*c->rxpaths) + sizeof(struct mroce_path_rx));
+	bytes += c->npaths * (uint32_t)(sizeof(*c->paths) + sizeof(struct timer_slot));
+	bytes += c->nstreams * (uint32_t)e->stream_pool.size;
+	for (uint32_t i = 0; i < c->npaths; i++)
+		bytes += c->paths[i].unplaced * (uint32_t)sizeof(struct letter) +
+			 (c->paths[i].slots ? (uint32_t)e->slots_pool.size : 0);
+	return bytes + c->queued * (uint32_t)e->txmsg_pool.size;
 }
 
 void engine_conn_stats(const struct conn *c, uint64_t now, struct conn_stats *out)
@@ -43,6 +59,9 @@ void engine_conn_stats(const struct conn *c, uint64_t now, struct conn_stats *ou
 		.spurious = c->spurious,
 		.dup_letters = c->dup_letters,
 		.queued_requests = c->queued,
+		.tolerance = c->tol_stats,
+		.chunk = c->chunk,
+		.memory = c->paths ? conn_memory(c) : 0,
 		.last_heard_ns = now > c->last_heard ? now - c->last_heard : 0,
 	};
 }
@@ -96,6 +115,8 @@ int engine_path_stats(const struct conn *c, uint32_t index, struct path_stats *o
 		.nacks = p->nacks,
 		.ce_bytes = p->ce_bytes,
 		.deaths = p->deaths,
+		.payload = p->limit,
+		.mtu = p->limit + (ip_is_mapped(&p->flow.remote) ? 28u : 48u),
 		.reorder_tolerance = p->tolerance,
 	};
 	fill_rx(c, index, out);

@@ -72,6 +72,9 @@ static bool may_start(const struct stream *s, const struct txmsg *m)
 
 	if (oldest->started && s->tx_next - oldest->msg >= MROCE_MSG_SPAN)
 		return false;
+	/* Its chunks have one size for life: a large one waits a round trip to know it. */
+	if (!s->conn->chunk_known && m->len > MTU_SAFE / 2 && m->opcode != MROCE_WR_READ)
+		return false;
 	switch (m->opcode) {
 	case MROCE_WR_SEND:
 	case MROCE_WR_SEND_IMM:
@@ -129,6 +132,8 @@ void stream_wake(struct stream *s)
 /* Gives the message its numbers. False: its own memory is gone, or no record is free. */
 static bool start(struct stream *s, struct txmsg *m)
 {
+	if (!txmsg_cut(m))
+		return false;
 	if (m->opcode == MROCE_WR_READ) {
 		m->msg = s->tx_next;
 		m->reply = rxmsg_new_read(m);
@@ -227,7 +232,7 @@ struct letter *stream_cut(struct conn *c)
 		}
 		l = cut_either(s);
 		if (!l) { /* no record free for it, but perhaps for another; again soon */
-			c->e->starved_at = c->e->now;
+			conn_starves(c);
 			stuck = stuck ? stuck : s;
 			next_turn(s);
 			continue;
@@ -416,7 +421,8 @@ void stream_flush(struct stream *s, uint8_t status)
 			.stream = s->id,
 			.opcode = m->opcode,
 			.status = m->finished ? m->status : status,
-			.length = m->finished && m->status == MROCE_OK ? m->len : 0,
+			.length = m->finished ? txmsg_delivered(m) : 0,
+			.missing = m->finished ? m->missing : 0,
 		};
 
 		txmsg_free(m);

@@ -14,8 +14,14 @@ struct timer {
 	uint32_t kind;	/* the owner's */
 };
 
+/* The time stands beside the pointer: comparing touches the heap alone, not the owners all over memory. */
+struct timer_slot {
+	uint64_t at;
+	struct timer *timer;
+};
+
 struct timer_heap {
-	struct timer **timers;
+	struct timer_slot *slots;
 	uint32_t used, size;
 };
 

@@ -37,6 +37,16 @@ static int track_chunks(struct engine *e, struct txmsg *m)
 	return 0;
 }
 
+static bool take_words(struct txmsg *m)
+{
+	if (m->nchunks > MROCE_CHUNK_SPAN && !m->done.words)
+		m->done.words = get_words(m->stream->conn->e);
+	if (m->nchunks > MROCE_CHUNK_SPAN && !m->done.words)
+		return false;
+	chunkset_init(&m->done, m->nchunks, m->done.words);
+	return true;
+}
+
 static void append(struct stream *s, struct txmsg *m)
 {
 	TAILQ_INSERT_TAIL(&s->tx, m, link);
@@ -56,18 +66,45 @@ static struct region *local_region(struct stream *s, const struct work_request *
 	return r;
 }
 
+/* Chunks smaller than that are not worth their headers. */
+#define CHUNK_LEAST 48
+
+/* The tolerance that is to be said; NULL: the message is fully reliable. */
+static const struct mroce_tolerance *stated(const struct conn *c, const struct work_request *wr)
+{
+	const struct mroce_tolerance *t = wr->tolerance;
+
+	if (!t || wr->opcode == MROCE_WR_READ || !(c->features & MROCE_F_TOLERANCE))
+		return NULL;
+	return tolerance_matters(t) ? t : NULL;
+}
+
+/* Of a new message: beside what it has to state; a multiple of 24, as mtu_chunk() has it. */
+static uint32_t chunk_of(const struct conn *c, const struct mroce_tolerance *t)
+{
+	uint32_t ext = t ? tolerance_ext_len(t) : 0;
+	uint32_t chunk = c->chunk > ext + CHUNK_LEAST ? c->chunk - ext : CHUNK_LEAST;
+
+	return t ? chunk - chunk % 24 : c->chunk;
+}
+
 int txmsg_post(struct stream *s, const struct work_request *wr)
 {
 	struct conn *c = s->conn;
 	struct engine *e = c->e;
-	uint64_t nchunks = chunks_of(wr->len, c->chunk);
+	const struct mroce_tolerance *tol = stated(c, wr);
+	uint32_t chunk = chunk_of(c, tol);
+	uint64_t nchunks = chunks_of(wr->len, chunk);
 	struct txmsg *m;
 
+	if (tol && (!tolerance_fits(tol, wr->len) ||
+		    c->chunk_max < tolerance_ext_len(tol) + CHUNK_LEAST))
+		return -EINVAL;
 	if (nchunks > UINT32_MAX)
 		return -EINVAL;
 	/* The last records are for answers to the peer's reads: they always make progress. */
 	if (!pool_reserve(&e->txmsg_pool, 1 + e->cfg.messages / 8) ||
-	    !pool_reserve(&e->words_pool, 1))
+	    !pool_reserve(&e->words_pool, 1) || (tol && !pool_reserve(&e->tx_tol_pool, 1)))
 		return -EAGAIN;
 	m = pool_get(&e->txmsg_pool);
 	m->stream = s;
@@ -79,10 +116,14 @@ int txmsg_post(struct stream *s, const struct work_request *wr)
 	m->raddr = wr->raddr;
 	m->rkey = wr->rkey;
 	m->imm = wr->imm;
-	m->chunk_size = c->chunk;
+	m->chunk_size = chunk;
 	m->nchunks = wr->opcode == MROCE_WR_READ ? 1 : (uint32_t)nchunks;
 	m->progress_at = e->now;
 	track_chunks(e, m);
+	if (tol) {
+		m->tol = pool_get_dirty(&e->tx_tol_pool);
+		*m->tol = *tol;
+	}
 	if (wr->len) {
 		m->region = local_region(s, wr);
 		m->finished = !m->region;
@@ -119,8 +160,7 @@ void txmsg_respond(struct stream *s, struct rxmsg *req)
 	if (m->region && m->region->p.ops && m->region->p.ops->fresh)
 		m->region->p.ops->fresh(m->region->p.priv);
 	m->progress_at = s->conn->e->now;
-	if (m->nchunks > MROCE_CHUNK_SPAN)
-		m->done.count = m->nchunks;
+	take_words(m); /* put aside already */
 	TAILQ_INSERT_TAIL(&s->responses, m, link);
 	if (!s->resp_unsent)
 		s->resp_unsent = m;
@@ -165,7 +205,7 @@ struct txmsg *txmsg_next_unsent(const struct txmsg *m)
 {
 	struct txmsg *next = TAILQ_NEXT(m, link);
 
-	while (next && next->finished)
+	while (next && (next->finished || next->next_chunk >= next->nchunks))
 		next = TAILQ_NEXT(next, link);
 	return next;
 }
@@ -179,6 +219,52 @@ static void skip_unsent(struct txmsg *m)
 		s->tx_unsent = txmsg_next_unsent(m);
 	if (s->resp_unsent == m)
 		s->resp_unsent = txmsg_next_unsent(m);
+}
+
+/* ---- cutting ---- */
+
+bool txmsg_cut(struct txmsg *m)
+{
+	if (m->opcode == MROCE_WR_READ)
+		return true;
+	m->chunk_size = chunk_of(m->stream->conn, m->tol);
+	m->nchunks = (uint32_t)chunks_of(m->len, m->chunk_size);
+	return take_words(m);
+}
+
+/* Is `m` before `other` in their list? */
+static bool is_before(const struct txmsg *m, const struct txmsg *other)
+{
+	while (m && m != other)
+		m = TAILQ_NEXT(m, link);
+	return m;
+}
+
+static void unsent_again(struct txmsg *m)
+{
+	struct stream *s = m->stream;
+	struct txmsg **first = m->response ? &s->resp_unsent : &s->tx_unsent;
+
+	if (!*first || is_before(m, *first))
+		*first = m;
+	stream_wake(s);
+}
+
+bool txmsg_recut(struct txmsg *m, uint32_t pieces)
+{
+	uint32_t size = m->chunk_size / pieces, base = m->done.words ? m->done.base * pieces : 0;
+	uint64_t n = chunks_of(m->len, size);
+
+	if (n > UINT32_MAX || (n > MROCE_CHUNK_SPAN && !m->done.words &&
+			       !pool_reserve(&m->stream->conn->e->words_pool, 1)))
+		return false;
+	forget_letters(m);
+	m->chunk_size = size;
+	m->nchunks = (uint32_t)n;
+	take_words(m);
+	m->done.base = m->next_chunk = m->acked = base;
+	unsent_again(m);
+	return true;
 }
 
 /* ---- the end of a message ---- */
@@ -198,6 +284,8 @@ void txmsg_free(struct txmsg *m)
 	}
 	if (m->done.words)
 		pool_put(&e->words_pool, m->done.words);
+	if (m->tol)
+		pool_put(&e->tx_tol_pool, m->tol);
 	region_put(&m->region);
 	if (m->response) {
 		TAILQ_REMOVE(&s->responses, m, link);
@@ -208,21 +296,29 @@ void txmsg_free(struct txmsg *m)
 	pool_put(&e->txmsg_pool, m);
 }
 
+uint64_t txmsg_delivered(const struct txmsg *m)
+{
+	bool ended = m->status == MROCE_OK || m->status == MROCE_E_LOSS;
+
+	return ended ? m->len - m->missing : 0;
+}
+
 static void complete(struct txmsg *m)
 {
 	struct stream *s = m->stream;
 	struct conn *c = s->conn;
 	struct engine_completion done = {
 		.id = m->id,
-		.length = m->status == MROCE_OK ? m->len : 0,
+		.length = txmsg_delivered(m),
 		.stream = s->id,
 		.opcode = m->opcode,
 		.status = m->status,
+		.missing = m->missing,
 	};
 
 	if (m->status == MROCE_OK && m->opcode != MROCE_WR_READ) {
-		s->tx_bytes += m->len;
-		c->tx_bytes += m->len;
+		s->tx_bytes += done.length;
+		c->tx_bytes += done.length;
 	}
 	c->tx_msgs++;
 	txmsg_free(m);
@@ -287,6 +383,36 @@ void txmsg_error_rx(struct conn *c, uint32_t stream, uint32_t msg, uint8_t code)
 
 	if (m && !m->finished)
 		txmsg_finish(m, code);
+}
+
+/* Is that what was stated? A peer that takes more is one that breaks the protocol. */
+static bool may_be_forgiven(const struct txmsg *m, uint64_t missing, uint8_t status)
+{
+	if (!m->tol || !missing || missing > m->len)
+		return false;
+	if (status == MROCE_OK)
+		return missing <= tolerance_bound(m->tol, m->len);
+	return m->tol->deadline_us && m->tol->over == MROCE_OVER_FAIL;
+}
+
+/* The receiver does without what is missing. */
+void txmsg_forgive(struct conn *c, uint32_t stream, uint32_t msg, uint64_t missing, uint8_t status)
+{
+	struct stream *s = stream_find(c, stream);
+	struct txmsg *m = s ? find(&s->tx, msg) : NULL;
+
+	if (s && !psn_before(msg, s->tx_next)) {
+		conn_protocol_error(c, "it forgives what was never sent");
+		return;
+	}
+	if (!m || m->finished || m->aborting)
+		return;
+	if (!may_be_forgiven(m, missing, status)) {
+		conn_protocol_error(c, "it forgives what was not to be forgiven");
+		return;
+	}
+	m->missing = missing;
+	txmsg_finish(m, status);
 }
 
 /* The peer's read request failed on its own side, or it gave it up: nothing more to send. */

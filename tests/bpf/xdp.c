@@ -372,7 +372,7 @@ static const struct fixture fixtures[] = {
 	{ "CREDIT", { .type = MROCE_CREDIT, .body = 8 }, NULL, XDP_REDIRECT, MROCE_COUNT_RX_REDIRECT },
 	{ "FORGIVE", { .type = MROCE_FORGIVE, .body = 8 }, NULL, XDP_REDIRECT, MROCE_COUNT_RX_REDIRECT },
 	{ "PORT_STATUS",
-	  { .type = MROCE_PORT_STATUS, .body = 4 },
+	  { .type = MROCE_PORT_STATUS, .body = 28 },
 	  NULL,
 	  XDP_REDIRECT,
 	  MROCE_COUNT_RX_REDIRECT },

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "app.h"
+#include "mroce/gaps.h"
 
 static bool ended_status(const struct pair *p, uint8_t status)
 {
@@ -37,7 +38,89 @@ static void lane_retire(struct lane *l)
 	app_wake(lane_tx_end(l)->host);
 }
 
-static void check_arrived(struct lane *l, const struct msg *m, uint32_t seq, const char *when)
+/* What this message may state to the peer: reads cannot, and the peer may not know of it. */
+static bool counts_as_tolerant(const struct lane *l, const struct msg *m)
+{
+	return m->tolerant && m->opcode != MROCE_WR_READ && !l->s->cfg.no_tolerance;
+}
+
+static bool touches_critical(const struct msg *m, const struct mroce_range *gap)
+{
+	for (uint32_t i = 0; i < m->tol.ncritical; i++) {
+		const struct mroce_range *c = &m->tol.critical[i];
+
+		if (c->length && c->offset < gap->offset + gap->length &&
+		    gap->offset < c->offset + c->length)
+			return true;
+	}
+	return false;
+}
+
+/* May a message that stated this end so? */
+static void check_verdict(struct lane *l, const struct msg *m, uint32_t seq,
+			  const struct engine_completion *c)
+{
+	struct sim *s = l->s;
+	uint64_t bound = counts_as_tolerant(l, m) ? m->len * m->tol.max_missing / 1000000 : 0;
+	struct mroce_range gap[64];
+	uint32_t n = c->gaps ? gaps_ranges(c->gaps, gap, 64) : 0;
+
+	CHECK(s, c->length + c->missing == m->len,
+	      "lane %u message %u: %llu bytes here, %llu missing, sent were %llu", l->id, seq,
+	      (unsigned long long)c->length, (unsigned long long)c->missing,
+	      (unsigned long long)m->len);
+	if (c->status == MROCE_OK) {
+		CHECK(s, c->missing <= bound, "lane %u message %u: %llu bytes missing, bound is %llu",
+		      l->id, seq, (unsigned long long)c->missing, (unsigned long long)bound);
+		for (uint32_t i = 0; i < n && i < 64; i++)
+			CHECK(s, !touches_critical(m, &gap[i]),
+			      "lane %u message %u: critical bytes are missing", l->id, seq);
+	} else {
+		CHECK(s,
+		      counts_as_tolerant(l, m) && m->tol.deadline_us &&
+			      m->tol.over == MROCE_OVER_FAIL && c->missing &&
+			      (c->missing > bound || m->tol.ncritical),
+		      "lane %u message %u: completed LOSS with %llu bytes missing, bound is %llu",
+		      l->id, seq, (unsigned long long)c->missing, (unsigned long long)bound);
+	}
+}
+
+static bool lost_as_stated(const struct lane *l, const struct msg *m, uint8_t status)
+{
+	return status == MROCE_E_LOSS && counts_as_tolerant(l, m) && !m->fault;
+}
+
+static bool ended_with_account(const struct lane *l, const struct msg *m, uint8_t status)
+{
+	return status == MROCE_OK || lost_as_stated(l, m, status);
+}
+
+/* Both sides tell the same of a message. */
+static void check_agreement(struct lane *l, const struct msg *m, uint32_t seq)
+{
+	if (!m->tx_done || !m->rx_done || m->fault || l->any_status ||
+	    ended_status(l->pair, m->tx_status))
+		return;
+	CHECK(l->s, m->tx_status == m->rx_status && m->tx_missing == m->rx_missing,
+	      "lane %u message %u: its sender was told %s, %llu bytes missing, its receiver %s, %llu",
+	      l->id, seq, status_text(m->tx_status), (unsigned long long)m->tx_missing,
+	      status_text(m->rx_status), (unsigned long long)m->rx_missing);
+}
+
+static bool memory_right(struct arena *a, uint32_t slot, const struct msg *m,
+			 const struct engine_completion *c, char *why)
+{
+	uint8_t fill = m->tol.fill == MROCE_FILL_KEEP ? FREE_BYTE : 0;
+
+	if (c->gaps)
+		return arena_check_gaps(a, slot, m->pattern, m->len, c->gaps, fill, why);
+	if (c->missing)
+		return arena_check_missing(a, slot, m->pattern, m->len, c->missing, fill, why);
+	return arena_check(a, slot, m->pattern, m->len, why);
+}
+
+static void check_arrived(struct lane *l, const struct msg *m, uint32_t seq,
+			  const struct engine_completion *c, const char *when)
 {
 	char why[160];
 	struct arena *a;
@@ -53,7 +136,7 @@ static void check_arrived(struct lane *l, const struct msg *m, uint32_t seq, con
 		a = l->recv;
 		slot = m->recv % l->p.recv_window;
 	}
-	if (!arena_check(a, slot, m->pattern, m->len, why))
+	if (!memory_right(a, slot, m, c, why))
 		sim_fail(l->s, "lane %u message %u (opcode %u) at %s: %s", l->id, seq, m->opcode,
 			 when, why);
 }
@@ -90,6 +173,7 @@ void lane_sent(struct end *e, struct lane *l, uint32_t seq, const struct engine_
 	expect = fault_status(m->fault);
 	m->tx_done = true;
 	m->tx_status = c->status;
+	m->tx_missing = c->missing;
 	m->tx_at = l->last_tx_at = s->now;
 	l->tx_done++;
 	if (ended_status(l->pair, c->status)) {
@@ -102,19 +186,22 @@ void lane_sent(struct end *e, struct lane *l, uint32_t seq, const struct engine_
 		lane_retire(l);
 		return;
 	}
-	CHECK(s, c->status == expect || (l->any_status && c->status),
+	CHECK(s,
+	      c->status == expect || (l->any_status && c->status) ||
+		      lost_as_stated(l, m, c->status),
 	      "lane %u message %u (opcode %u, %llu bytes) completed %s, expected %s", l->id, seq,
 	      m->opcode, (unsigned long long)m->len, status_text(c->status), status_text(expect));
 	CHECK(s, c->opcode == m->opcode, "lane %u message %u: opcode %u, posted was %u", l->id, seq,
 	      c->opcode, m->opcode);
 	if (s->failed)
 		return;
-	if (c->status == MROCE_OK) {
-		CHECK(s, c->length == m->len, "lane %u message %u: length %llu, sent were %llu",
-		      l->id, seq, (unsigned long long)c->length, (unsigned long long)m->len);
+	if (ended_with_account(l, m, c->status)) {
+		check_verdict(l, m, seq, c);
 		if (lane_remote_alive(l) || m->opcode == MROCE_WR_READ)
-			check_arrived(l, m, seq, "its sender's completion");
-		l->bytes_done += m->len;
+			check_arrived(l, m, seq, c, "its sender's completion");
+		check_agreement(l, m, seq);
+		l->bytes_done += c->length;
+		l->bytes_missing += c->missing;
 	} else if (m->fault) {
 		check_untouched(l, m, seq);
 	}
@@ -141,8 +228,9 @@ static void check_receive(struct lane *l, struct msg *m, uint32_t seq, uint32_t 
 	uint8_t opcode = m->opcode == MROCE_WR_WRITE_IMM ? MROCE_WR_RECV_IMM : MROCE_WR_RECV;
 	char why[160];
 
-	CHECK(s, c->length == m->len, "lane %u message %u: received %llu bytes, sent were %llu",
-	      l->id, seq, (unsigned long long)c->length, (unsigned long long)m->len);
+	CHECK(s, !c->missing == !c->gaps, "lane %u message %u: %llu bytes missing, %s list", l->id,
+	      seq, (unsigned long long)c->missing, c->gaps ? "a" : "no");
+	check_verdict(l, m, seq, c);
 	CHECK(s, c->opcode == opcode, "lane %u message %u: receive has opcode %u, expected %u",
 	      l->id, seq, c->opcode, opcode);
 	CHECK(s, c->has_imm == opcode_has_imm(m->opcode), "lane %u message %u: has_imm is %d",
@@ -151,7 +239,7 @@ static void check_receive(struct lane *l, struct msg *m, uint32_t seq, uint32_t 
 	      l->id, seq, c->imm, m->imm);
 	if (s->failed)
 		return;
-	check_arrived(l, m, seq, "its receiver's completion");
+	check_arrived(l, m, seq, c, "its receiver's completion");
 	if (opcode_is_write(m->opcode) && !arena_untouched(l->recv, slot, why))
 		sim_fail(s, "lane %u message %u: a write touched the receive: %s", l->id, seq, why);
 }
@@ -200,14 +288,19 @@ void lane_received(struct end *e, struct lane *l, uint32_t number, const struct 
 		return;
 	}
 	expect = fault_recv_status(m->fault);
-	CHECK(s, c->status == expect || (l->any_status && c->status),
+	CHECK(s,
+	      c->status == expect || (l->any_status && c->status) ||
+		      lost_as_stated(l, m, c->status),
 	      "lane %u message %u: receive completed %s, expected %s", l->id, seq,
 	      status_text(c->status), status_text(expect));
-	if (c->status == MROCE_OK)
+	if (ended_with_account(l, m, c->status))
 		check_receive(l, m, seq, slot, c);
 	m->rx_done = true;
 	m->rx_status = c->status;
+	m->rx_missing = c->missing;
 	m->rx_at = s->now;
+	if (!s->failed)
+		check_agreement(l, m, seq);
 	arena_scribble(l->recv, slot);
 	app_wake(e->host);
 	lane_retire(l);

@@ -309,7 +309,7 @@ static void give(struct host *h, struct sim_port *sp, struct frame *p)
 	};
 
 	h->rx_packets++;
-	engine_rx(h->engine, &sp->port, p->data, p->len, &info, h->s->now);
+	engine_rx(h->engine, &sp->port, p->data, p->len, &info, host_now(h));
 }
 
 static uint32_t drain_ring(struct host *h, struct sim_port *sp, struct ring *r, struct frame **batch)
@@ -347,7 +347,7 @@ static uint32_t receive(struct host *h)
 
 	for (uint32_t i = 0; i < h->nports; i++)
 		n += drain_port(h, &h->ports[i], &batch);
-	engine_rx_flush(h->engine, h->s->now);
+	engine_rx_flush(h->engine, host_now(h));
 	for (; batch; batch = next) {
 		next = batch->next;
 		frame_free(h->s, batch);
@@ -366,10 +366,39 @@ static bool rings_empty(const struct host *h)
 	return true;
 }
 
+uint64_t host_now(const struct host *h)
+{
+	return h->s->now < h->stopped_until ? h->stopped_at : h->s->now + h->ahead;
+}
+
+/* When its clock will say so. */
+static uint64_t virtual_time(const struct host *h, uint64_t at)
+{
+	if (at == NEVER)
+		return NEVER;
+	return at <= host_now(h) ? h->s->now : at - h->ahead;
+}
+
+void host_clock_jump(struct host *h, uint64_t ns)
+{
+	trace_text(h->s, TR_EVENT, (int)h->index, "clock jumps by %llu ns", (unsigned long long)ns);
+	h->ahead += ns;
+	host_wake(h, h->s->now);
+}
+
+void host_clock_stop(struct host *h, uint64_t ns)
+{
+	trace_text(h->s, TR_EVENT, (int)h->index, "clock stands for %llu ns", (unsigned long long)ns);
+	h->stopped_at = host_now(h);
+	h->stopped_until = h->s->now + ns;
+	h->ahead -= ns;
+	host_wake(h, h->stopped_until);
+}
+
 /* When the daemon looks again by itself. */
 static uint64_t next_step(struct host *h)
 {
-	uint64_t deadline = engine_deadline(h->engine, h->s->now);
+	uint64_t deadline = virtual_time(h, engine_deadline(h->engine, host_now(h)));
 
 	if (!rings_empty(h) || h->app_dirty)
 		return h->busy_until;
@@ -391,7 +420,7 @@ static void step(struct sim *s, void *a, uint64_t gen)
 	rx = receive(h);
 	if (h->app_dirty)
 		app_step(h);
-	tx = engine_run(h->engine, s->now, RUN_BUDGET);
+	tx = engine_run(h->engine, host_now(h), RUN_BUDGET);
 	CHECK(s, tx <= 4 * RUN_BUDGET, "h%u: engine_run() sent %u packets, budget %u", h->index, tx,
 	      RUN_BUDGET);
 	h->busy_until = s->now + STEP_NS + rx * RX_NS + tx * TX_NS;
@@ -474,6 +503,7 @@ static void configure(const struct host *h, struct engine_config *cfg)
 	set64(&cfg->keepalive_ns, c->keepalive_ns);
 	set64(&cfg->stall_ns, c->stall_ns);
 	cfg->no_hints = c->no_hints;
+	cfg->no_tolerance = c->no_tolerance;
 	cfg->authenticated = c->key != 0;
 	memset(cfg->psk, c->key, sizeof(cfg->psk));
 	if (c->cookies)
@@ -655,8 +685,36 @@ void host_link(struct host *h, uint32_t port, bool up)
 	h->ports[port].down.down = !up;
 	if (!h->engine)
 		return;
-	engine_port_changed(h->engine, &h->ports[port].port, h->s->now);
+	engine_port_changed(h->engine, &h->ports[port].port, host_now(h));
 	host_wake(h, h->s->now);
+}
+
+static void port_changed(struct host *h, struct sim_port *sp)
+{
+	if (!h->engine)
+		return;
+	engine_port_changed(h->engine, &sp->port, host_now(h));
+	host_wake(h, h->s->now);
+}
+
+void host_mtu(struct host *h, uint32_t port, uint16_t mtu)
+{
+	struct sim_port *sp = &h->ports[port];
+
+	trace_text(h->s, TR_EVENT, (int)h->index, "port %u MTU %u", port, mtu);
+	sp->port.mtu = mtu;
+	sp->port.payload_max = (uint16_t)(mtu - (h->s->cfg.ipv6 ? 48 : 28));
+	port_changed(h, sp);
+}
+
+void host_move(struct host *h, uint32_t port)
+{
+	struct sim_port *sp = &h->ports[port];
+
+	sp->generation++;
+	sp->port.addr = net_address(h->s, h->index, port);
+	trace_text(h->s, TR_EVENT, (int)h->index, "port %u has another address", port);
+	port_changed(h, sp);
 }
 
 uint64_t host_ring_drops(const struct host *h)

@@ -148,6 +148,7 @@ static void request(struct lane *l, uint32_t seq, struct work_request *wr)
 		.addr = arena_addr(l->local, slot),
 		.len = m->len,
 		.imm = m->imm,
+		.tolerance = m->tolerant ? &m->tol : NULL,
 	};
 	if (m->fault == FAULT_LOCAL_KEY)
 		wr->key ^= 0x5a5a5a5a;
@@ -193,7 +194,7 @@ static bool post_message(struct lane *l)
 	l->msgs[seq].posted_at = l->s->now;
 	l->prepared = false;
 	l->posted++; /* before: it may complete within the call */
-	err = engine_post(lane_tx_end(l)->conn, &wr, l->s->now);
+	err = engine_post(lane_tx_end(l)->conn, &wr, host_now(lane_tx_end(l)->host));
 	if (err) {
 		l->prepared = true;
 		l->posted--;
@@ -249,7 +250,7 @@ static bool post_recv(struct lane *l)
 		return false;
 	}
 	l->recv_posted++;
-	err = engine_post(lane_rx_end(l)->conn, &wr, l->s->now);
+	err = engine_post(lane_rx_end(l)->conn, &wr, host_now(lane_rx_end(l)->host));
 	if (err) {
 		l->recv_posted--;
 		CHECK(l->s, err == -EAGAIN, "engine_post(lane %u, receive %u): %s", l->id,

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "mroce/gaps.h"
 #include "sim.h"
 
-#define FREE_BYTE 0xee
 #define VIRTUAL_GRAIN 512 /* less than the smallest chunk */
 
 /* ---- patterns ---- */
@@ -332,6 +332,66 @@ bool arena_check(const struct arena *a, uint32_t slot, uint64_t pattern, uint64_
 	if (!all_bytes(p + len, a->max - len, FREE_BYTE)) {
 		sprintf(why, "written past the %llu bytes of the message in slot %u",
 			(unsigned long long)len, slot);
+		return false;
+	}
+	return arena_guards(a, slot, why);
+}
+
+bool arena_check_gaps(const struct arena *a, uint32_t slot, uint64_t pattern, uint64_t len,
+		      const struct mroce_gaps *gaps, uint8_t fill, char *why)
+{
+	static struct mroce_range gap[4096];
+	const uint8_t *p = arena_slot(a, slot);
+	uint32_t n = gaps_ranges(gaps, gap, 4096);
+	uint64_t at = 0, bad;
+
+	for (uint32_t i = 0; i <= n; i++) {
+		uint64_t end = i < n ? gap[i].offset : len;
+
+		if (n > 4096 || end < at || end > len || (i < n && gap[i].length > len - end)) {
+			sprintf(why, "its list of what is missing makes no sense");
+			return false;
+		}
+		if (!pattern_matches(pattern, at, p + at, end - at, &bad)) {
+			sprintf(why, "byte %llu is said to be here, and is %02x, should be %02x",
+				(unsigned long long)bad, p[bad], pattern_byte(pattern, bad));
+			return false;
+		}
+		if (i < n && !all_bytes(p + end, gap[i].length, fill)) {
+			sprintf(why, "something is at %llu to %llu, which is said to be missing",
+				(unsigned long long)end,
+				(unsigned long long)(end + gap[i].length));
+			return false;
+		}
+		at = i < n ? end + gap[i].length : len;
+	}
+	if (!all_bytes(p + len, a->max - len, FREE_BYTE)) {
+		sprintf(why, "written past the end of the message in slot %u", slot);
+		return false;
+	}
+	return arena_guards(a, slot, why);
+}
+
+/* A missing byte may look like the right one by chance, one of 256. */
+bool arena_check_missing(const struct arena *a, uint32_t slot, uint64_t pattern, uint64_t len,
+			 uint64_t missing, uint8_t fill, char *why)
+{
+	const uint8_t *p = arena_slot(a, slot);
+	uint64_t differ = 0;
+
+	for (uint64_t i = 0; i < len; i++) {
+		if (p[i] == pattern_byte(pattern, i))
+			continue;
+		differ++;
+		if (p[i] == fill)
+			continue;
+		sprintf(why, "byte %llu is %02x, neither %02x nor missing", (unsigned long long)i,
+			p[i], pattern_byte(pattern, i));
+		return false;
+	}
+	if (differ > missing || differ + 32 + missing / 16 < missing) {
+		sprintf(why, "%llu bytes are said to be missing, and %llu are",
+			(unsigned long long)missing, (unsigned long long)differ);
 		return false;
 	}
 	return arena_guards(a, slot, why);

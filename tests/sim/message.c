@@ -3,7 +3,8 @@
 #include "app.h"
 
 static const char *const status_names[] = { "OK",     "FLUSHED",   "REMOTE_ACCESS", "LOCAL_ACCESS",
-					    "LENGTH", "PEER_GONE", "PROTOCOL",	    "DAEMON" };
+					    "LENGTH", "PEER_GONE", "PROTOCOL",	    "DAEMON",
+					    "LOSS" };
 
 const char *status_text(uint32_t status)
 {
@@ -109,6 +110,40 @@ static uint8_t random_fault(struct rng *r, const struct lane_params *p, const st
 	return p->faults >> fault & 1 && fault_fits(m, fault) ? fault : FAULT_NONE;
 }
 
+/* Everything that may be said. */
+static struct mroce_tolerance random_tolerance(struct rng *r, uint64_t len)
+{
+	static const uint32_t bounds[] = { 0, 1000, 10000, 50000, 300000, 1000000 };
+	struct mroce_tolerance t = {
+		.max_missing = bounds[rng_below(r, 6)],
+		.deadline_us = rng_below(r, 3) ? (uint32_t)(1 + rng_below(r, 1u << rng_below(r, 16)))
+					       : 0,
+		.fill = (uint8_t)rng_below(r, 2),
+		.over = (uint8_t)rng_below(r, 2),
+	};
+
+	if (rng_below(r, 3))
+		return t;
+	t.ncritical = (uint8_t)rng_below(r, MROCE_CRITICAL_MAX + 1);
+	for (uint32_t i = 0; i < t.ncritical; i++) {
+		t.critical[i].offset = rng_below(r, len + 1);
+		t.critical[i].length = rng_below(r, len - t.critical[i].offset + 1) >>
+				       rng_below(r, 8);
+	}
+	return t;
+}
+
+static void state_tolerance(struct lane *l, struct msg *m)
+{
+	if (rng_ppm(&l->s->app_rng, l->p.tolerant_ppm)) {
+		m->tolerant = true;
+		m->tol = random_tolerance(&l->s->app_rng, m->len);
+	} else if (l->p.tolerance) {
+		m->tolerant = true;
+		m->tol = *l->p.tolerance;
+	}
+}
+
 void msg_make(struct lane *l, struct msg *m)
 {
 	struct rng *r = &l->s->app_rng;
@@ -120,6 +155,7 @@ void msg_make(struct lane *l, struct msg *m)
 	m->fault = random_fault(r, &l->p, m);
 	if (m->fault == FAULT_TOO_LONG)
 		m->len = l->p.max + 1 + rng_below(r, TOO_LONG_ROOM);
+	state_tolerance(l, m);
 	if (msg_takes_receive(m)) {
 		l->by_recv[l->need_recv] = (uint32_t)(m - l->msgs);
 		m->recv = l->need_recv++;

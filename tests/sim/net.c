@@ -77,6 +77,8 @@ struct ip net_address(const struct sim *s, uint32_t host, uint32_t plane)
 		ip.a[12] = 10;
 		ip.a[13] = (uint8_t)plane;
 	}
+	if (s->hosts[host] && plane < s->hosts[host]->nports)
+		ip.a[14] = s->hosts[host]->ports[plane].generation;
 	ip.a[15] = (uint8_t)(host + 1);
 	return ip;
 }
@@ -115,6 +117,15 @@ void net_impair(struct sim *s, int plane, const struct impair *imp)
 			if (plane < 0 || (uint32_t)plane == j)
 				s->hosts[i]->ports[j].down.imp = *imp;
 		}
+	}
+}
+
+void net_plane_mtu(struct sim *s, uint32_t plane, uint32_t mtu)
+{
+	trace_text(s, TR_EVENT, 0, "plane %u takes packets of %u bytes", plane, mtu);
+	for (uint32_t i = 0; i < s->cfg.hosts; i++) {
+		if (plane < s->hosts[i]->nports)
+			s->hosts[i]->ports[plane].down.mtu = mtu;
 	}
 }
 
@@ -201,7 +212,10 @@ static const char *why_lost(struct sim *s, struct link *l, const struct frame *p
 {
 	const struct impair *imp = &l->imp;
 	uint8_t type = frame_type(p);
+	uint32_t ip_len = p->len + (s->cfg.ipv6 ? 48 : 28);
 
+	if ((l->mtu && ip_len > l->mtu) || ip_len > s->hosts[p->to_host]->ports[p->to_port].port.mtu)
+		return "too large";
 	if (l->down)
 		return "link down";
 	if (burst_loses(s, l))

@@ -47,7 +47,7 @@ int pair_connect(struct pair *p)
 {
 	struct end *e = &p->end[0];
 	struct ip to = net_address(p->s, p->end[1].host->index, 0);
-	int err = engine_connect(e->host->engine, &to, p->service, p, e, p->s->now, &e->conn);
+	int err = engine_connect(e->host->engine, &to, p->service, p, e, host_now(e->host), &e->conn);
 
 	if (err)
 		return err;
@@ -179,12 +179,12 @@ void pair_close(struct pair *p, uint32_t side, enum mroce_close_code code)
 		return;
 	trace_text(p->s, TR_EVENT, (int)e->host->index, "closes pair %u", p->index);
 	for (uint32_t i = 0; i < p->nextra; i++) {
-		engine_conn_close(p->extra[i], code, p->s->now);
+		engine_conn_close(p->extra[i], code, host_now(e->host));
 		engine_conn_free(&p->extra[i]);
 	}
 	p->nextra = 0;
 	e->state = END_CLOSED;
-	engine_conn_close(e->conn, code, p->s->now);
+	engine_conn_close(e->conn, code, host_now(e->host));
 	check_all_completed(e, "close");
 	sum_memory(e);
 	engine_conn_free(&e->conn);

@@ -108,6 +108,7 @@ void random_config(uint64_t seed, struct sim_config *cfg)
 	cfg->key = rng_below(&r, 4) == 0;
 	cfg->cookies = rng_below(&r, 4) == 0;
 	cfg->posts = rng_below(&r, 4) == 0;
+	cfg->tolerant_ppm = rng_below(&r, 2) ? (uint32_t)rng_below(&r, 100 * PERCENT) : 0;
 }
 
 /* ---- accidents ---- */
@@ -148,7 +149,7 @@ static void accident(struct sim *s, void *a, uint64_t left)
 
 	if (s->now > 30 * SEC)
 		return;
-	switch (rng_below(r, 5)) {
+	switch (rng_below(r, 8)) {
 	case 0:
 		host_link(h, port, false);
 		sim_after(s, time, link_back, h, port);
@@ -166,6 +167,12 @@ static void accident(struct sim *s, void *a, uint64_t left)
 		s->spine_down[port][spine] = true;
 		sim_after(s, time, spine_back, NULL, (uint64_t)port << 8 | spine);
 		break;
+	case 5: host_mtu(h, port, (uint16_t)rng_between(r, 1280, s->cfg.mtu)); break;
+	case 6: /* not both: who has no other plane could not be found any more */
+		if (world_all_up(s))
+			host_move(s->hosts[0], port % s->hosts[0]->nports);
+		break;
+	case 7: net_plane_mtu(s, port, (uint32_t)rng_between(r, 1280, s->cfg.mtu)); break;
 	}
 	if (left)
 		sim_after(s, rng_below(r, 50 * MS), accident, a, left - 1);

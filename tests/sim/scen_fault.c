@@ -132,6 +132,17 @@ static void flapping(struct sim *s)
 	finish(s);
 }
 
+/* Hosts with different numbers of planes; links of the one with more. */
+static void flapping_one(struct sim *s)
+{
+	start(s);
+	for (uint32_t i = 0; i < 30 && !s->failed; i++) {
+		host_link(s->hosts[0], i / 2 % s->cfg.planes, i & 1);
+		world_wait(s, MS + rng_below(&s->app_rng, 9 * MS));
+	}
+	finish(s);
+}
+
 static void plane_flapping(struct sim *s)
 {
 	start(s);
@@ -174,6 +185,80 @@ static void one_way_hole(struct sim *s)
 {
 	s->tap = half_dead;
 	start(s);
+	finish(s);
+}
+
+static uint32_t smallest_mtu(const struct sim *s, uint32_t side)
+{
+	uint32_t least = UINT32_MAX;
+	struct path_stats st;
+
+	for (uint32_t p = 0; !engine_path_stats(s->pairs[0]->end[side].conn, p, &st); p++)
+		least = st.mtu < least ? st.mtu : least;
+	return least;
+}
+
+/* The largest of the sizes tried that passes at 1400 or at 1450 bytes. */
+static bool mtu_known(struct sim *s)
+{
+	uint32_t mtu = smallest_mtu(s, 0);
+
+	return mtu == 1380 || mtu == 1420;
+}
+
+/* Packets above 1400 bytes vanish on one plane, or on all, in the middle of everything. */
+static void mtu_hole(struct sim *s)
+{
+	uint32_t planes = s->cfg.planes == 1 ? 1 : s->cfg.planes - 1;
+
+	start(s);
+	world_wait(s, 3 * MS);
+	for (uint32_t i = 0; i < planes; i++)
+		net_plane_mtu(s, i, 1400);
+	CHECK(s, s->open, "all was done before the switches could matter");
+	world_wait_for(s, 20 * SEC, mtu_known, "the smaller MTU to be found");
+	finish(s);
+}
+
+/* Switches that never took more: known before the first large message begins. */
+static void mtu_narrow(struct sim *s)
+{
+	world_build(s);
+	for (uint32_t i = 0; i < s->cfg.planes; i++)
+		net_plane_mtu(s, i, 1450);
+	world_connect(s);
+	world_traffic(s);
+	world_wait_for(s, 5 * SEC, mtu_known, "the MTU of the switches to be found");
+	finish(s);
+}
+
+static void mtu_lowered(struct sim *s)
+{
+	start(s);
+	for (uint32_t i = 0; i < 12 && !s->failed; i++) {
+		uint16_t mtu = (uint16_t)rng_between(&s->app_rng, 1280, s->cfg.mtu);
+
+		host_mtu(s->hosts[i & 1], i / 2 % s->cfg.planes, i < 8 ? mtu : (uint16_t)s->cfg.mtu);
+		world_wait(s, MS + rng_below(&s->app_rng, 3 * MS));
+	}
+	finish(s);
+}
+
+static void addresses_change(struct sim *s)
+{
+	uint64_t silence = 0, one;
+
+	start(s);
+	for (uint32_t i = 0; i < 6 && !s->failed; i++) {
+		world_wait(s, 2 * MS);
+		host_move(s->hosts[i & 1], i % s->cfg.planes);
+		one = longest_silence(s, 20 * MS);
+		silence = one > silence ? one : silence;
+	}
+	sim_note(s, "nothing completed for %llu us at the longest", (unsigned long long)(silence / US));
+	CHECK(s, silence <= 60 * MS, "nothing completed for %llu ms after an address had changed",
+	      (unsigned long long)(silence / MS));
+	world_wait_for(s, 5 * SEC, all_paths_up, "all paths to be up at the new addresses");
 	finish(s);
 }
 
@@ -506,6 +591,48 @@ const struct scenario fault_scenarios[] = {
 	  "one of four spines works in one direction only",
 	  { .spines = 4, .count = 600, .rate_mbps = 100 },
 	  one_way_hole },
+	{ "mtu_hole",
+	  "packets above 1400 bytes vanish on three planes of four",
+	  { .planes = 4, .count = 2000, .rate_mbps = 200, .max = 100000 },
+	  mtu_hole },
+	{ "mtu_hole_loss",
+	  "the same everywhere, with loss",
+	  { .planes = 1, .count = 2000, .rate_mbps = 200, .max = 100000, .imp.loss = PERCENT },
+	  mtu_hole },
+	{ "mtu_hole_deferred",
+	  "the same with deferred writes",
+	  { .planes = 1, .count = 1000, .rate_mbps = 200, .max = 100000, .mode = ARENA_DEFERRED },
+	  mtu_hole },
+	{ "mtu_narrow", "switches that take 1450 bytes only", { .planes = 2, .count = 400 }, mtu_narrow },
+	{ "mtu_lowered",
+	  "MTUs of interfaces change under way",
+	  { .planes = 2, .count = 2000, .rate_mbps = 200, .max = 100000 },
+	  mtu_lowered },
+	{ "mtu_lowered_loss",
+	  "the same with loss and deferred writes",
+	  { .planes = 2,
+	    .count = 2000,
+	    .rate_mbps = 200,
+	    .max = 100000,
+	    .imp.loss = PERCENT,
+	    .mode = ARENA_DEFERRED },
+	  mtu_lowered },
+	{ "mtu_lowered_ipv6",
+	  "the same on one IPv6 plane",
+	  { .ipv6 = true, .planes = 1, .count = 1000, .rate_mbps = 200, .max = 100000 },
+	  mtu_lowered },
+	{ "addresses_change",
+	  "interfaces get other addresses under way",
+	  { .planes = 4, .count = 2000, .rate_mbps = 100, .max = 30000 },
+	  addresses_change },
+	{ "addresses_change_alone",
+	  "the only interface gets another address",
+	  { .planes = 1, .count = 2000, .rate_mbps = 100, .max = 30000 },
+	  addresses_change },
+	{ "planes_4_and_1",
+	  "hosts with four planes and one, a link that flaps",
+	  { .planes = 4, .planes_b = 1, .routed = true, .count = 300, .rate_mbps = 300 },
+	  flapping_one },
 	{ "unequal_planes",
 	  "one slow, one far, one lossy plane of four",
 	  { .planes = 4, .count = 400, .rate_mbps = 300 },

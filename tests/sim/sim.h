@@ -35,10 +35,11 @@
 
 #define MAX_HOSTS 64
 #define MAX_SPINES 8
-#define MAX_PAIRS 256
+#define MAX_PAIRS 1280
 #define MAX_RINGS 5 /* four receive queues and the UDP socket */
 #define SOCKET_RING 4
 #define GUARD 64
+#define FREE_BYTE 0xee /* memory that nobody has written */
 
 struct sim;
 struct host;
@@ -169,6 +170,7 @@ struct link {
 	uint64_t queue_bytes, ce_bytes; /* 0: no limit, no marking */
 	uint64_t busy_until, burst_at;
 	bool down, in_burst;
+	uint32_t mtu; /* larger IP packets vanish; 0: none do */
 	struct impair imp;
 	uint64_t packets, dropped, overflowed, marked;
 };
@@ -206,6 +208,8 @@ uint32_t net_spine(const struct sim *s, const struct frame *p);
 void net_impair(struct sim *s, int plane, const struct impair *imp);
 bool net_owns_frame(event_fn fn);
 bool host_owns_frame(event_fn fn);
+/* The switches of the plane take no larger IP packets from now on, and say nothing of it. */
+void net_plane_mtu(struct sim *s, uint32_t plane, uint32_t mtu);
 void net_plane_down(struct sim *s, uint32_t plane, bool down);
 
 /* ---- memory ---- */
@@ -249,6 +253,11 @@ void arena_fill(struct arena *a, uint32_t slot, uint64_t pattern, uint64_t len);
 void arena_scribble(struct arena *a, uint32_t slot);
 /* Has the slot the first len bytes of the pattern, and nothing else in it or around it changed? */
 bool arena_check(const struct arena *a, uint32_t slot, uint64_t pattern, uint64_t len, char *why);
+/* The same but for what a list, or a number of bytes without one, says is missing: that is `fill`. */
+bool arena_check_gaps(const struct arena *a, uint32_t slot, uint64_t pattern, uint64_t len,
+		      const struct mroce_gaps *gaps, uint8_t fill, char *why);
+bool arena_check_missing(const struct arena *a, uint32_t slot, uint64_t pattern, uint64_t len,
+			 uint64_t missing, uint8_t fill, char *why);
 bool arena_untouched(const struct arena *a, uint32_t slot, char *why);
 bool arena_guards(const struct arena *a, uint32_t slot, char *why);
 void pattern_write(uint64_t key, uint64_t off, uint8_t *dst, uint64_t len);
@@ -276,6 +285,9 @@ struct msg {
 	uint8_t opcode, fault, tx_status, rx_status;
 	bool tx_done, rx_done;
 	uint32_t recv; /* number of the receive it takes */
+	bool tolerant;
+	struct mroce_tolerance tol;
+	uint64_t tx_missing, rx_missing;
 };
 
 /* One direction of one stream of one connection. */
@@ -292,6 +304,8 @@ struct lane_params {
 	enum arena_mode mode;
 	uint32_t recv_window; /* receives outstanding; 0: as window */
 	bool hold_recv;	      /* no receives until released */
+	uint32_t tolerant_ppm; /* so many messages state a random tolerance */
+	const struct mroce_tolerance *tolerance; /* all others state this one; NULL: none */
 };
 
 struct lane {
@@ -309,7 +323,7 @@ struct lane {
 	bool stopped;	 /* the scenario wants no more requests */
 	bool any_status; /* the scenario breaks things: any error will do */
 	bool broken;	 /* its memory goes away: receives may end without a message */
-	uint64_t next_post, timer_at, bytes_done;
+	uint64_t next_post, timer_at, bytes_done, bytes_missing;
 	uint64_t last_tx_at, last_rx_at;
 	struct arena *local;	 /* at `from`: what is sent, where reads land */
 	struct arena *memory;	 /* at the other: target of writes, source of reads */
@@ -377,6 +391,7 @@ struct sim_port {
 	uint32_t tx_queued;
 	bool adopted_only;
 	struct post_office office;
+	uint8_t generation; /* of its address */
 	uint64_t tx_packets, tx_refused;
 };
 
@@ -389,6 +404,8 @@ struct host {
 	struct post_tables tables;
 	struct rng rng;
 	uint64_t step_at, step_gen, busy_until, paused_until;
+	uint64_t ahead;			   /* its clock against virtual time, modulo 2^64 */
+	uint64_t stopped_at, stopped_until; /* its clock stands at the first until the second */
 	bool app_dirty, tx_blocked, in_step;
 	uint64_t steps, rx_packets;
 	uint64_t logged;
@@ -400,11 +417,18 @@ struct host {
 int host_start(struct host *h);
 void host_kill(struct host *h);
 void host_pause(struct host *h, uint64_t until);
+/* What its daemon's clock says; makes it jump forward, or stand still for a while. */
+uint64_t host_now(const struct host *h);
+void host_clock_jump(struct host *h, uint64_t ns);
+void host_clock_stop(struct host *h, uint64_t ns);
 void host_wake(struct host *h, uint64_t at);
 void host_rx(struct host *h, struct sim_port *sp, struct frame *p);
 void host_init(struct sim *s, uint32_t index, uint32_t nports);
 void host_free(struct host *h);
 void host_link(struct host *h, uint32_t port, bool up);
+/* The interface gets another MTU, or another address. */
+void host_mtu(struct host *h, uint32_t port, uint16_t mtu);
+void host_move(struct host *h, uint32_t port);
 uint64_t host_ring_drops(const struct host *h);
 uint64_t host_reason(const struct host *h, enum mroce_reason reason);
 
@@ -430,6 +454,7 @@ struct sim_config {
 	bool posts; /* ports put letters into envelopes (mroce/post.h); some letters vanish there */
 	bool mark;  /* the ports' own virtual queues mark */
 	bool no_hints;
+	bool no_tolerance;
 	/* engine */
 	uint32_t paths, streams, chunk, max_conns, letters, messages, tries;
 	uint32_t first_psn, first_msg;
@@ -443,7 +468,8 @@ struct sim_config {
 	uint32_t kinds;
 	uint64_t min, max;
 	uint32_t count, window, recv_window;
-	uint32_t faults, fault_ppm;
+	uint32_t faults, fault_ppm, tolerant_ppm;
+	const struct mroce_tolerance *tolerance;
 	enum arena_mode mode;
 	uint64_t limit_ns; /* virtual time by which all must be done; 0: 60 s */
 };
@@ -505,7 +531,8 @@ void world_wait(struct sim *s, uint64_t ns);
 bool world_wait_for(struct sim *s, uint64_t ns, bool (*done)(struct sim *s), const char *what);
 
 extern const struct scenario traffic_scenarios[], life_scenarios[], fault_scenarios[],
-	hostile_scenarios[], speed_scenarios[], cc_scenarios[], self_scenarios[], figure_scenarios[];
+	hostile_scenarios[], speed_scenarios[], scale_scenarios[], cc_scenarios[], plane_scenarios[],
+	tolerance_scenarios[], self_scenarios[], figure_scenarios[];
 void random_config(uint64_t seed, struct sim_config *cfg);
 void random_run(struct sim *s);
 

@@ -151,6 +151,8 @@ void world_traffic(struct sim *s)
 			.faults = c->faults,
 			.fault_ppm = c->fault_ppm,
 			.mode = c->mode,
+			.tolerant_ppm = c->tolerant_ppm,
+			.tolerance = c->tolerance,
 		};
 
 		lane_new(s->pairs[i % s->npairs], &p);

@@ -256,7 +256,12 @@ static void on_complete(void *ctx, struct conn *conn, const struct engine_comple
 	(void)conn;
 	ck_assert_uint_lt(s->ndone, PAIR_COMPLETIONS);
 	ck_assert_int_eq(s->ended, 0);
-	s->done[s->ndone++] = *c;
+	s->done[s->ndone] = *c;
+	if (c->gaps) {
+		s->gaps[s->ndone] = *c->gaps;
+		s->done[s->ndone].gaps = &s->gaps[s->ndone];
+	}
+	s->ndone++;
 }
 
 static void on_event(void *ctx, struct conn *conn, enum conn_event ev, int code)

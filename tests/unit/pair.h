@@ -8,6 +8,7 @@
 
 #include "core/engine.h"
 #include "core/packet.h"
+#include "mroce/gaps.h"
 
 #define PAIR_PORTS 4
 #define PAIR_COMPLETIONS 4096
@@ -31,6 +32,7 @@ struct pair_side {
 	struct post_tables tables;
 	struct conn *conn, *accepted;
 	struct engine_completion done[PAIR_COMPLETIONS];
+	struct mroce_gaps gaps[PAIR_COMPLETIONS]; /* of done[i], if it has any */
 	uint32_t ndone;
 	int connected, refused, n_accepted, ended, code;
 	uint32_t logs;

@@ -441,6 +441,99 @@ START_TEST(post__more_than_the_rings_hold_with_loss)
 }
 END_TEST
 
+/* What is said to be missing is zero, all else has arrived. Returns how many bytes are missing. */
+static uint64_t check_missing(const struct mroce_completion *c, uint64_t len, const uint8_t *from,
+			      const uint8_t *to)
+{
+	static struct mroce_range gap[4096];
+	int n = mroce_missing(b, c, gap, 4096);
+	uint64_t at = 0, missing = 0;
+
+	ck_assert_int_eq(n, (int)c->missing_ranges);
+	for (int i = 0; i < n; i++) {
+		ck_assert_mem_eq(from + at, to + at, gap[i].offset - at);
+		for (at = gap[i].offset; at < gap[i].offset + gap[i].length; at++)
+			ck_assert_uint_eq(to[at], 0);
+		missing += gap[i].length;
+	}
+	ck_assert_mem_eq(from + at, to + at, len - at);
+	ck_assert_uint_eq(missing, c->missing);
+	ck_assert_uint_eq(c->length + missing, len);
+	return missing;
+}
+
+START_TEST(tolerance__missing_bytes_are_listed)
+{
+	const size_t len = 400000;
+	struct mroce_tolerance t = { .max_missing = 200000 };
+	struct mroce_completion c = { 0 }, sent;
+	uint64_t missing = 0;
+
+	ck_assert_int_eq(mroce_stream_tolerance(ca, 1, &t), 0);
+	for (uint32_t i = 0; i < 20; i++) {
+		fill(mroce_mr_addr(ma), len, i);
+		memset(mroce_mr_addr(mb), 0xa5, len);
+		ck_assert_int_eq(mroce_post_recv(cb, i % 2, mb, 0, len, i), 0);
+		if (i % 2)
+			ck_assert_int_eq(mroce_post_send(ca, 1, ma, 0, len, i), 0);
+		else
+			ck_assert_int_eq(mroce_post_send_tolerant(ca, 0, ma, 0, len, &t, i), 0);
+		sent = wait_one(a);
+		c = wait_one(b);
+		ck_assert_uint_eq(c.status, MROCE_OK);
+		ck_assert_uint_eq(sent.missing, c.missing);
+		missing += check_missing(&c, len, mroce_mr_addr(ma), mroce_mr_addr(mb));
+	}
+	ck_assert_uint_gt(missing, 0);
+	/* Reliable in spite of the stream's default. */
+	ck_assert_int_eq(mroce_post_recv(cb, 1, mb, 0, len, 99), 0);
+	ck_assert_int_eq(mroce_post_send_tolerant(ca, 1, ma, 0, len, NULL, 99), 0);
+	ck_assert_uint_eq(wait_one(a).missing, 0);
+	ck_assert_uint_eq(wait_one(b).length, len);
+	ck_assert_mem_eq(mroce_mr_addr(ma), mroce_mr_addr(mb), len);
+	/* A list that was not asked for in time is not made up. */
+	c.missing_ranges = 1;
+	ck_assert_int_eq(mroce_missing(b, &c, NULL, 0), -ESTALE);
+}
+END_TEST
+
+START_TEST(tolerance__arguments)
+{
+	struct mroce_tolerance t = { .max_missing = 1000001 };
+
+	ck_assert_int_eq(mroce_stream_tolerance(ca, 1, &t), -EINVAL);
+	ck_assert_int_eq(mroce_stream_tolerance(ca, 1024, NULL), -EINVAL);
+	ck_assert_int_eq(mroce_post_send_tolerant(ca, 0, ma, 0, 100, &t, 1), -EINVAL);
+	t = (struct mroce_tolerance){ .ncritical = 1, .critical = { { 90, 11 } } };
+	ck_assert_int_eq(mroce_post_send_tolerant(ca, 0, ma, 0, 100, &t, 1), -EINVAL);
+	t = (struct mroce_tolerance){ .fill = 2 };
+	ck_assert_int_eq(mroce_post_write_tolerant(ca, 0, ma, 0, 100, 0, 0, &t, 1), -EINVAL);
+}
+END_TEST
+
+START_TEST(deadline__follows_the_percentile)
+{
+	struct mroce_deadline *d = NULL;
+
+	ck_assert_int_eq(mroce_deadline_new(0, 0, 0, 1, &d), -EINVAL);
+	ck_assert_int_eq(mroce_deadline_new(101, 0, 0, 1, &d), -EINVAL);
+	ck_assert_int_eq(mroce_deadline_new(50, 0, 2, 1, &d), -EINVAL);
+	ck_assert_int_eq(mroce_deadline_new(90, 50, 100, 100000, &d), 0);
+	ck_assert_uint_eq(mroce_deadline_us(d), 100000);
+	for (uint64_t i = 1; i <= 64; i++)
+		mroce_deadline_note(d, i * 10);
+	ck_assert_uint_eq(mroce_deadline_us(d), 580 + 290);
+	for (int i = 0; i < 1000; i++)
+		mroce_deadline_note(d, 10);
+	ck_assert_uint_eq(mroce_deadline_us(d), 100);
+	for (int i = 0; i < 64; i++)
+		mroce_deadline_note(d, UINT64_MAX);
+	ck_assert_uint_eq(mroce_deadline_us(d), 100000);
+	mroce_deadline_free(&d);
+	ck_assert_ptr_null(d);
+}
+END_TEST
+
 START_TEST(post_recv__nothing_is_taken_beyond_the_completion_ring)
 {
 	struct mroce_completion c[64];
@@ -687,6 +780,8 @@ static Suite *client_suite(void)
 	tcase_add_test(joined, write__bad_key_and_freed_region);
 	tcase_add_test(joined, post__more_than_the_rings_hold);
 	tcase_add_test(joined, post_recv__nothing_is_taken_beyond_the_completion_ring);
+	tcase_add_test(joined, tolerance__arguments);
+	tcase_add_test(joined, deadline__follows_the_percentile);
 	tcase_add_test(joined, wait__timeout);
 	tcase_add_test(joined, arm__descriptor_becomes_readable);
 	tcase_add_test(joined, close__peer_sees_its_requests_end_first);
@@ -698,6 +793,7 @@ static Suite *client_suite(void)
 	tcase_add_checked_fixture(lossy, setup_lossy, teardown);
 	tcase_add_test(lossy, send__many_sizes);
 	tcase_add_test(lossy, post__more_than_the_rings_hold_with_loss);
+	tcase_add_test(lossy, tolerance__missing_bytes_are_listed);
 	suite_add_tcase(suite, lossy);
 	return suite;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The whole engine, two of them in memory: every operation, over good and bad networks. */
 #include <errno.h>
+#include <malloc.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include "pair.h"
 #include "unit.h"
@@ -615,37 +617,175 @@ static void set_room(struct world *w, int side, uint32_t port, uint16_t payload)
 	engine_port_changed(w->p->side[side].engine, &w->p->side[side].ports[port], w->p->now);
 }
 
-/* The MTU of one plane is lowered: its paths are left. Of the last one, too: the connection ends. */
+static uint32_t payload_of(const struct world *w, int side, uint32_t path)
+{
+	struct path_stats st;
+
+	ck_assert_int_eq(engine_path_stats(w->p->side[side].conn, path, &st), 0);
+	return st.payload;
+}
+
+static uint32_t chunk_of(const struct world *w, int side)
+{
+	struct conn_stats st;
+
+	engine_conn_stats(w->p->side[side].conn, w->p->now, &st);
+	return st.chunk;
+}
+
+/* Chunks under way that fit no longer go by the other plane; when that shrinks too, the message is cut anew. */
 START_TEST(path__mtu_lowered)
 {
 	struct world w = world_new(NULL, 2, 4000000);
 	uint16_t room = w.p->side[0].ports[0].payload_max;
-	struct path_stats st;
 
+	pair_run(w.p, 1000000, NULL);
+	ck_assert_uint_eq(chunk_of(&w, 0), 1368);
+	for (uint32_t round = 0; round < 3; round++) {
+		uint8_t op = _i ? MROCE_WR_READ : MROCE_WR_WRITE;
+		int side = _i ? 1 : 0; /* whose packets carry the bytes */
+
+		memset(w.mem[1 - side], 0, w.size);
+		for (uint32_t b = 0; b < w.size; b++)
+			w.mem[side][b] = (uint8_t)pair_rand(w.p);
+		pair_post(w.p, 0, op, 1, round, w.key[0], w.mem[0], w.size, w.mem[1], w.key[1], 0);
+		pair_run(w.p, 60000, NULL);
+		ck_assert_uint_eq(w.p->side[0].ndone, round);
+		if (round < 2)
+			set_room(&w, side, 1, (uint16_t)(room / 2 + round * 100));
+		if (round == 1) {
+			pair_run(w.p, 20000, NULL);
+			ck_assert_uint_eq(w.p->side[0].ndone, round);
+			set_room(&w, side, 0, room / 3);
+		}
+		pair_wait(w.p, 0, round + 1);
+		check_status(&w, 0, round, 1, MROCE_OK);
+		ck_assert_mem_eq(w.mem[0], w.mem[1], w.size);
+		ck_assert_uint_le(chunk_of(&w, side), room / 2);
+	}
+	set_room(&w, _i, 0, room);
+	set_room(&w, _i, 1, room);
+	pair_run(w.p, 10000000, NULL);
+	ck_assert_uint_eq(chunk_of(&w, _i), 1368);
+	ck_assert(!w.p->side[0].ended && !w.p->side[1].ended);
+	check_quiet(&w);
+	world_free(&w);
+}
+END_TEST
+
+/* Packets above a size vanish without a word, on the planes of the mask. */
+static struct {
+	uint32_t size, planes;
+} hole;
+
+static enum pair_fate narrow(struct pair *p, int from, struct packet *pk, const struct ip *remote)
+{
+	(void)from;
+	if ((uint32_t)MROCE_HDR_LEN + pk->body_len > hole.size && (hole.planes >> remote->a[13] & 1))
+		return PAIR_DROP;
+	return p->fate_arg && pair_rand(p) % 100 < 5 ? PAIR_DROP : PAIR_PASS;
+}
+
+static void write_all(struct world *w, uint32_t id)
+{
+	pair_post(w->p, 0, MROCE_WR_WRITE, 1, id, w->key[0], w->mem[0], w->size, w->mem[1], w->key[1], 0);
+	pair_wait(w->p, 0, id);
+	check_status(w, 0, id - 1, 1, MROCE_OK);
+	ck_assert_mem_eq(w->mem[0], w->mem[1], w->size);
+}
+
+/* From the beginning: nothing larger than what passes is ever cut. */
+START_TEST(path__narrow_from_the_beginning)
+{
+	struct pair *p = pair_new(NULL, 2);
+	struct world w;
+
+	hole.size = 1380;
+	hole.planes = 2;
+	p->fate = narrow;
+	p->fate_arg = (void *)(uintptr_t)_i;
+	w = world_of(p, 2000000);
+	write_all(&w, 1);
+	pair_run(p, 300000000ull, NULL);
+	ck_assert_uint_eq(payload_of(&w, 0, 0), 80 + 1368);
+	ck_assert_uint_eq(payload_of(&w, 0, 1), 1380 - 28);
+	ck_assert_uint_eq(chunk_of(&w, 0), 1272);
+	ck_assert_ptr_nonnull(strstr(p->side[0].last_log, "vanish"));
+	write_all(&w, 2);
+	check_quiet(&w);
+	world_free(&w);
+}
+END_TEST
+
+/* Under way, on one plane or on both: found, told, the message arrives, and a new one takes the new size. */
+START_TEST(path__becomes_narrow)
+{
+	struct world w = world_new(NULL, 2, 3000000);
+
+	hole.size = 1300;
+	hole.planes = _i ? 3 : 2;
 	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 1, w.key[0], w.mem[0], w.size, w.mem[1], w.key[1], 0);
-	ck_assert(pair_run(w.p, 1000000000, halfway));
-	set_room(&w, 0, 1, room / 2);
+	pair_run(w.p, 150000, NULL);
+	ck_assert_uint_eq(w.p->side[0].ndone, 0);
+	w.p->fate = narrow;
 	pair_wait(w.p, 0, 1);
 	check_status(&w, 0, 0, 1, MROCE_OK);
 	ck_assert_mem_eq(w.mem[0], w.mem[1], w.size);
-	ck_assert(!w.p->side[0].ended);
-	/* Back again: it is used again. */
-	set_room(&w, 0, 1, room);
-	pair_run(w.p, 2000000000, NULL);
-	engine_path_stats(w.p->side[0].conn, 1, &st);
-	ck_assert_uint_eq(st.state, 0);
-	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 2, w.key[0], w.mem[0], w.size, w.mem[1], w.key[1], 0);
-	set_room(&w, 0, 0, room / 2);
-	pair_run(w.p, 100000, NULL);
-	ck_assert(!w.p->side[0].ended);
-	set_room(&w, 0, 1, room / 2);
-	pair_wait(w.p, 0, 2);
-	check_status(&w, 0, 1, 1, MROCE_E_PEER_GONE);
-	ck_assert(w.p->side[0].ended);
-	/* The peer hears of it, and not by silence. */
-	pair_run(w.p, 100000000, NULL);
-	ck_assert(w.p->side[1].ended);
-	ck_assert_int_eq(w.p->side[1].code, MROCE_E_PEER_GONE);
+	for (uint32_t id = 2; id < 6 && chunk_of(&w, 0) == 1368; id++)
+		write_all(&w, id);
+	pair_run(w.p, 500000000ull, NULL);
+	ck_assert_uint_le(chunk_of(&w, 0), 1300 - 80);
+	ck_assert_ptr_nonnull(strstr(w.p->side[0].last_log, "vanish"));
+	/* The network is mended: that is noticed, too. */
+	w.p->fate = NULL;
+	pair_run(w.p, 40000000000ull, NULL);
+	ck_assert_uint_eq(chunk_of(&w, 0), 1368);
+	check_quiet(&w);
+	world_free(&w);
+}
+END_TEST
+
+/* Half of everything is lost: that is no question of size. */
+START_TEST(path__loss_is_not_narrow)
+{
+	struct world w = world_new(NULL, 2, 2000000);
+
+	w.p->fate = lossy;
+	w.p->fate_arg = (void *)(uintptr_t)30;
+	for (uint32_t id = 1; id < 4; id++)
+		write_all(&w, id);
+	ck_assert_uint_eq(chunk_of(&w, 0), 1368);
+	w.p->fate = NULL;
+	check_quiet(&w);
+	world_free(&w);
+}
+END_TEST
+
+/* The peer's interface has another address: it says so, and the connection goes on. */
+START_TEST(path__address_changed)
+{
+	uint32_t nports = 1 + (uint32_t)_i;
+	struct world w = world_new(NULL, nports, 4000000);
+	struct path_stats st;
+	uint64_t start;
+
+	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 1, w.key[0], w.mem[0], w.size, w.mem[1], w.key[1], 0);
+	pair_run(w.p, 200000, NULL);
+	ck_assert_uint_eq(w.p->side[0].ndone, 0);
+	w.p->side[1].ports[0].addr.a[15] += 50;
+	engine_port_changed(w.p->side[1].engine, &w.p->side[1].ports[0], w.p->now);
+	start = w.p->now;
+	pair_wait(w.p, 0, 1);
+	printf("# done %llu us after the address had changed\n",
+	       (unsigned long long)(w.p->now - start) / 1000);
+	check_status(&w, 0, 0, 1, MROCE_OK);
+	ck_assert_mem_eq(w.mem[0], w.mem[1], w.size);
+	pair_run(w.p, 1000000000, NULL);
+	for (uint32_t i = 0; engine_path_stats(w.p->side[0].conn, i, &st) == 0; i++) {
+		ck_assert_uint_eq(st.state, 0);
+		if (st.port == 0)
+			ck_assert(ip_equal(&st.remote, &w.p->side[1].ports[0].addr));
+	}
 	check_quiet(&w);
 	world_free(&w);
 }
@@ -728,7 +868,7 @@ START_TEST(life__close_flushes_and_tells)
 	w.p->fate_arg = (void *)30;
 	pair_post(w.p, 1, MROCE_WR_RECV, 1, 7, w.key[1], w.mem[1], 1000, NULL, 0, 0);
 	pair_post(w.p, 0, MROCE_WR_WRITE, 1, 1, w.key[0], w.mem[0], w.size, w.mem[1], w.key[1], 0);
-	pair_run(w.p, 1000000, NULL);
+	pair_run(w.p, 150000, NULL);
 	engine_conn_close(w.p->side[0].conn, MROCE_CLOSE_NORMAL, w.p->now);
 	ck_assert_uint_eq(w.p->side[0].ndone, 1);
 	check_status(&w, 0, 0, 1, MROCE_E_FLUSHED);
@@ -946,6 +1086,44 @@ START_TEST(records__scarce)
 }
 END_TEST
 
+/* What 1,000 connections take, as the allocator counts it, and their share of the maps. */
+START_TEST(conn__memory)
+{
+	const uint32_t n = 1000, maps = 8 * sizeof(struct mroce_path_rx) + sizeof(struct mroce_conn_entry);
+	struct world w = world_new(NULL, 1, 600000);
+	struct conn_stats st;
+	struct mallinfo2 before, after;
+	struct conn *c;
+	uint32_t idle, up;
+
+	engine_conn_stats(w.p->side[0].conn, w.p->now, &st);
+	pair_run(w.p, 100000000ull, NULL);
+	before = mallinfo2();
+	engine_unlisten(w.p->side[1].engine, 7);
+	ck_assert_int_eq(engine_listen(w.p->side[1].engine, 7, NULL, 2 * n), 0);
+	up = (uint32_t)w.p->side[1].n_accepted;
+	for (uint32_t i = 0; i < n; i++)
+		ck_assert_int_eq(engine_connect(w.p->side[0].engine, &w.p->side[1].ports[0].addr, 7, NULL,
+						NULL, w.p->now, &c),
+				 0);
+	for (uint32_t i = 0; i < 100 && (uint32_t)w.p->side[1].n_accepted < up + n; i++)
+		pair_run(w.p, 100000000ull, NULL);
+	ck_assert_int_eq(w.p->side[1].n_accepted, (int)(up + n));
+	after = mallinfo2();
+	idle = (uint32_t)((after.uordblks - before.uordblks) / (2 * n)) + maps;
+	printf("# idle: %u bytes a connection by the allocator, %u as shown\n", idle, st.memory);
+	ck_assert_uint_le(idle, 8192);
+	ck_assert_uint_le(st.memory, 8192);
+	pair_post(w.p, 0, MROCE_WR_WRITE, 0, 1, w.key[0], w.mem[0], w.size, w.mem[1], w.key[1], 0);
+	pair_run(w.p, 30000, NULL);
+	engine_conn_stats(w.p->side[0].conn, w.p->now, &st);
+	printf("# active, a write of 600000 bytes under way: %u bytes\n", st.memory);
+	ck_assert_uint_le(st.memory, 128 * 1024);
+	pair_wait(w.p, 0, 1);
+	world_free(&w);
+}
+END_TEST
+
 static Suite *engine_suite(void)
 {
 	Suite *s = suite_create("engine");
@@ -976,7 +1154,11 @@ static Suite *engine_suite(void)
 	tcase_add_test(t, network__acks_and_polls_lost);
 	tcase_add_test(t, path__dead_plane_is_left_and_found_again);
 	tcase_add_loop_test(t, path__port_down_and_up, 0, 2);
-	tcase_add_test(t, path__mtu_lowered);
+	tcase_add_loop_test(t, path__mtu_lowered, 0, 2);
+	tcase_add_loop_test(t, path__narrow_from_the_beginning, 0, 2);
+	tcase_add_loop_test(t, path__becomes_narrow, 0, 2);
+	tcase_add_test(t, path__loss_is_not_narrow);
+	tcase_add_loop_test(t, path__address_changed, 0, 2);
 	tcase_add_test(t, port__full_for_a_while);
 	tcase_add_test(t, records__scarce);
 	suite_add_tcase(s, t);
@@ -986,6 +1168,7 @@ static Suite *engine_suite(void)
 	tcase_add_test(t, life__idle_stays_connected);
 	tcase_add_loop_test(t, life__refused, 0, 2);
 	tcase_add_test(t, life__many_connections);
+	tcase_add_test(t, conn__memory);
 	tcase_add_test(t, stall__is_reported);
 	suite_add_tcase(s, t);
 	return s;

@@ -10,7 +10,7 @@
 
 #define LEN 500000
 
-static void write_all(struct world *w)
+static void write_it(struct world *w)
 {
 	pair_post(w->p, 0, MROCE_WR_WRITE, 0, 1, w->key[0], w->mem[0], LEN, w->mem[1], w->key[1], 0);
 	pair_wait(w->p, 0, w->p->side[0].ndone + 1);
@@ -33,7 +33,7 @@ START_TEST(post__every_path_is_used)
 {
 	struct world w = world_new(NULL, 2, LEN);
 
-	write_all(&w);
+	write_it(&w);
 	ck_assert_uint_ge(w.p->letters, LEN / 1372);
 	ck_assert_uint_eq(paths_with_packets(&w), 8);
 	ck_assert_uint_eq(w.p->side[0].offices[0].returned, 0);
@@ -60,7 +60,7 @@ START_TEST(post__letters_vanish_or_come_late)
 	w.p->fate = _i ? lossy : NULL;
 	w.p->fate_arg = (void *)10;
 	for (int i = 0; i < 5; i++)
-		write_all(&w);
+		write_it(&w);
 	ck_assert_uint_gt(w.p->side[0].offices[0].returned, 20);
 	w.p->posting = NULL;
 	w.p->fate = NULL;
@@ -83,17 +83,17 @@ START_TEST(post__nobody_there)
 	struct post_office *office = &w.p->side[0].offices[0];
 	uint64_t sent;
 
-	write_all(&w);
+	write_it(&w);
 	w.p->posting = never;
-	write_all(&w);
+	write_it(&w);
 	ck_assert_uint_eq(office->refusals, 1);
 	ck_assert_ptr_nonnull(strstr(w.p->side[0].last_log, "no word from it"));
 	sent = office->sent;
 	w.p->posting = NULL;
-	write_all(&w);
+	write_it(&w);
 	ck_assert_uint_eq(office->sent, sent);
 	pair_run(w.p, 11000000000ull, NULL);
-	write_all(&w);
+	write_it(&w);
 	ck_assert_uint_gt(office->sent, sent);
 	check_quiet(&w);
 	world_free(&w);
@@ -108,7 +108,7 @@ START_TEST(post__by_turns_with_the_engine)
 	for (int i = 0; i < 10; i++) {
 		for (int port = 0; port < 2; port++)
 			w.p->side[0].offices[port].off_until = i % 2 ? UINT64_MAX : 0;
-		write_all(&w);
+		write_it(&w);
 	}
 	ck_assert_uint_eq(w.p->side[0].offices[0].returned, 0);
 	check_quiet(&w);
