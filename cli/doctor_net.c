@@ -152,6 +152,8 @@ static bool check_kind(struct report *r, const char *name, const json_t *port)
 {
 	const char *kind = json_string_value(json_object_get(port, "kind"));
 	const char *why = json_string_value(json_object_get(port, "kind_reason"));
+	const char *by = json_string_value(json_object_get(port, "paths_by"));
+	const char *reason = json_string_value(json_object_get(port, "paths_reason"));
 	bool socket = kind && !strcmp(kind, "socket");
 
 	if (!kind || !why)
@@ -164,6 +166,9 @@ static bool check_kind(struct report *r, const char *name, const json_t *port)
 	else
 		report_line(r, VERDICT_OK, name, NULL, "mroced uses %s (%s)",
 			    socket ? "UDP sockets" : "AF_XDP", why);
+	if (socket && by && reason)
+		report_line(r, VERDICT_OK, name, NULL, "paths are picked by the %s (%s)", by,
+			    reason);
 	return socket;
 }
 

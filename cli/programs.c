@@ -38,7 +38,7 @@ static int look_at(const char *interface, uint32_t ifindex, int (*fn)(void *ctx,
 int programs_each(int (*fn)(void *ctx, struct program *p), void *ctx)
 {
 	struct if_nameindex *list;
-	int err = load_prepare(log_line);
+	int err = load_prepare(true, log_line);
 
 	if (err)
 		return err;

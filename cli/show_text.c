@@ -124,6 +124,15 @@ static void print_frames(const json_t *port)
 	       json_num(f, "tx"), json_num(f, "completion"), json_num(f, "held"));
 }
 
+/* Socket ports only. */
+static void print_picker(const json_t *port)
+{
+	if (json_object_get(port, "paths_by"))
+		printf("  %s: paths are picked by the %s (%s), letters %.0f, returned %.0f\n",
+		       json_str(port, "name"), json_str(port, "paths_by"), json_str(port, "paths_reason"),
+		       json_num(port, "letters"), json_num(port, "letters_returned"));
+}
+
 static void port_table(const json_t *list)
 {
 	static const char *const heads[] = { ">PORT",	 "NAME",       "ADDRESS",     "STATE",
@@ -148,6 +157,7 @@ void show_ports(const json_t *list)
 	json_array_foreach(list, i, p)
 	{
 		print_frames(p);
+		print_picker(p);
 		print_neighbours(p);
 	}
 }

@@ -78,6 +78,8 @@ static const struct setting settings[] = {
 	  NULL, "share the interfaces with XDP programs of others, by libxdp's dispatcher", false },
 	{ "ports", "nack", "no-nack", 0, KIND_BOOL, false, AT(nack), 0, 1, 1, NULL,
 	  NULL, "no NACKs from the kernel: losses are found by polling", false },
+	{ "ports", "handover", "no-handover", 0, KIND_BOOL, false, AT(handover), 0, 1, 1, NULL,
+	  NULL, "UDP sockets: paths are picked by the daemon, also where a TC program could", false },
 	NUMBER("ports", "link_mbps", "link-mbps", link_mbps, 0, 10000000, 0,
 	       "Mbit/s that each interface's link carries; 0: as its driver says"),
 	{ "ports", "mark", "mark", 0, KIND_BOOL, true, AT(mark), 0, 1, 0, NULL,

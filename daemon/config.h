@@ -48,6 +48,7 @@ struct config {
 	uint32_t allow_generic;
 	uint32_t share;
 	uint32_t nack;
+	uint32_t handover;
 	uint32_t link_mbps;
 	uint32_t mark;
 	uint32_t ring_size;

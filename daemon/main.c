@@ -54,6 +54,7 @@ static int open_ports(const struct config *cfg, struct daemon *d, struct portset
 		.udp_port = (uint16_t)cfg->udp_port,
 		.allow_generic = cfg->allow_generic,
 		.nack = cfg->nack,
+		.handover = cfg->handover,
 		.link_mbps = cfg->link_mbps,
 		.mark = cfg->mark,
 		.adopt = true,

@@ -19,6 +19,8 @@ struct {
 	__type(value, struct mroce_bpf_config);
 } mroce_config SEC(".maps");
 
+/* Programs that only send have no use for them. */
+#ifndef BPF_MAPS_SENDING
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -34,6 +36,7 @@ struct {
 	__type(key, __u32);
 	__type(value, struct mroce_path_rx);
 } mroce_paths SEC(".maps");
+#endif
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

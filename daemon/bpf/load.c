@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
+#include "mroce_post.skel.h"
 #include "mroce_tc.skel.h"
 #include "share.h"
 #include "mroce_xdp.skel.h"
@@ -67,7 +68,7 @@ static bool capable(unsigned int capability)
 	return capng_have_capability(CAPNG_EFFECTIVE, capability);
 }
 
-int load_prepare(log_fn log)
+int load_prepare(bool afxdp, log_fn log)
 {
 	static const struct {
 		unsigned int capability;
@@ -86,6 +87,8 @@ int load_prepare(log_fn log)
 		return 0; /* what is missing will show */
 	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
 		if (capable(needed[i].capability) || capable(CAP_SYS_ADMIN))
+			continue;
+		if (needed[i].capability == CAP_NET_RAW && !afxdp)
 			continue;
 		log(LOG_ERR,
 		    "capability %s is missing (%s): run as root, or with "
@@ -119,7 +122,7 @@ static struct bpf_object *open_object(const char *dir, const char *name, const v
 
 static int reuse_tables(struct bpf_object *object, const struct tables *t)
 {
-	if (!tables_present(t))
+	if (!t || !tables_present(t))
 		return 0;
 	for (int i = 0; i < TABLES; i++) {
 		struct bpf_map *map = bpf_object__find_map_by_name(object, table_shapes[i].name);
@@ -165,13 +168,13 @@ static int explain(const char *interface, const char *name, int err, log_fn log)
 	return err;
 }
 
-/* After loading. The object is closed if anything fails. */
+/* After loading; t NULL: the object has maps of its own. The object is closed if anything fails. */
 static int keep(struct bpf_object *object, struct tables *t, const char *interface, struct bpf_object **out,
 		log_fn log)
 {
 	int err = 0;
 
-	if (!tables_present(t))
+	if (t && !tables_present(t))
 		err = take_tables(object, t, interface, log);
 	if (err) {
 		bpf_object__close(object);
@@ -240,6 +243,15 @@ int load_tc(const char *dir, struct tables *t, const char *interface, struct bpf
 
 	return load(open_object(dir, "mroce_tc", bytes, size, log), "mroce_tc", t, interface, out,
 		    log);
+}
+
+int load_post(const char *dir, struct bpf_object **out, log_fn log)
+{
+	size_t size;
+	const void *bytes = mroce_post__elf_bytes(&size);
+
+	return load(open_object(dir, "mroce_post", bytes, size, log), "mroce_post", NULL,
+		    "socket ports", out, log);
 }
 
 int load_program_fd(const struct bpf_object *object, const char *name)

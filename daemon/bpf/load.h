@@ -10,10 +10,11 @@
 #define BPF_XDP_PROGRAM "mroce_xdp"
 #define BPF_TC_INGRESS_PROGRAM "mroce_tc_ingress"
 #define BPF_TC_EGRESS_PROGRAM "mroce_tc_egress"
+#define BPF_POST_PROGRAM "mroce_tc_post"
 #define BPF_KERNEL_NEEDED "6.1"
 
-/* Lifts the limit of locked memory, checks capabilities. 0 or -EPERM, explained. */
-int load_prepare(log_fn log);
+/* Lifts the limit of locked memory, checks capabilities: for AF_XDP, or TC programs alone. 0 or -EPERM, explained. */
+int load_prepare(bool afxdp, log_fn log);
 /* What libbpf and the verifier said since the last load that went well; then it is forgotten. */
 void load_tell(log_fn log);
 /*
@@ -30,6 +31,8 @@ int load_xdp_shared(const char *dir, struct tables *t, const char *interface, ui
 		    struct bpf_object **out, log_fn log);
 int load_tc(const char *dir, struct tables *t, const char *interface, struct bpf_object **out,
 	    log_fn log);
+/* The object that puts letters into envelopes, with maps of its own. */
+int load_post(const char *dir, struct bpf_object **out, log_fn log);
 /* fd of a program of a loaded object, or -ENOENT. */
 int load_program_fd(const struct bpf_object *object, const char *name);
 

@@ -21,15 +21,13 @@
 #define PROGRAM_PREFIX "mroce_tc_"
 
 static const struct {
-	const char *program;
+	const char *name;
 	enum bpf_attach_type tcx;
 	enum bpf_tc_attach_point point;
 	uint32_t parent;
 } sides[2] = {
-	{ BPF_TC_INGRESS_PROGRAM, ATTACH_TCX_INGRESS, BPF_TC_INGRESS,
-	  TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS) },
-	{ BPF_TC_EGRESS_PROGRAM, ATTACH_TCX_EGRESS, BPF_TC_EGRESS,
-	  TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_EGRESS) },
+	{ "ingress", ATTACH_TCX_INGRESS, BPF_TC_INGRESS, TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS) },
+	{ "egress", ATTACH_TCX_EGRESS, BPF_TC_EGRESS, TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_EGRESS) },
 };
 
 /* ---- links ---- */
@@ -46,8 +44,10 @@ static void close_links(struct tc *tc)
 static int attach_links(struct tc *tc)
 {
 	for (int i = 0; i < 2; i++) {
-		int prog = load_program_fd(tc->object, sides[i].program);
+		int prog = tc->programs[i] ? load_program_fd(tc->object, tc->programs[i]) : -1;
 
+		if (!tc->programs[i])
+			continue;
 		tc->links[i] = bpf_link_create(prog, (int)tc->ifindex, sides[i].tcx, NULL);
 		if (tc->links[i] < 0) {
 			int err = -errno;
@@ -67,7 +67,7 @@ static int attach_filter(const struct tc *tc, int side)
 		    .attach_point = sides[side].point);
 	LIBBPF_OPTS(bpf_tc_opts, opts, .handle = FILTER_HANDLE, .priority = FILTER_PRIORITY,
 		    .flags = BPF_TC_F_REPLACE,
-		    .prog_fd = load_program_fd(tc->object, sides[side].program));
+		    .prog_fd = load_program_fd(tc->object, tc->programs[side]));
 
 	return bpf_tc_attach(&hook, &opts);
 }
@@ -113,7 +113,7 @@ static int attach_filters(struct tc *tc, struct guardian *g, log_fn log)
 	tc->netlink = true;
 	err = guardian_watch_tc(g, tc->ifindex, tc->clsact_is_ours, log);
 	for (int i = 0; i < 2 && !err; i++)
-		err = attach_filter(tc, i);
+		err = tc->programs[i] ? attach_filter(tc, i) : 0;
 	if (err)
 		tc_remove(tc->ifindex, tc->clsact_is_ours, log);
 	return err;
@@ -131,8 +131,8 @@ static int remove_filter(uint32_t ifindex, int side, log_fn log)
 	prog_id = opts.prog_id;
 	opts.prog_id = opts.prog_fd = opts.flags = 0;
 	err = bpf_tc_detach(&hook, &opts);
-	log(err ? LOG_ERR : LOG_INFO, "TC filter %s (program id %u): %s", sides[side].program,
-	    prog_id, err ? strerror(-err) : "removed");
+	log(err ? LOG_ERR : LOG_INFO, "TC %s filter (program id %u): %s", sides[side].name, prog_id,
+	    err ? strerror(-err) : "removed");
 	return err ? 0 : 1;
 }
 
@@ -251,7 +251,7 @@ int tc_remove_links(uint32_t ifindex, log_fn log)
 			continue;
 		for (uint32_t i = 0; i < n; i++) {
 			if (is_ours(ids[i]))
-				removed += detach_program(ids[i], sides[side].program, log);
+				removed += detach_program(ids[i], sides[side].name, log);
 		}
 	}
 	return removed;
@@ -266,18 +266,10 @@ static bool links_wanted(void)
 	return !method || strcmp(method, "netlink");
 }
 
-int tc_open(struct tc *tc, const char *object_dir, const char *interface, uint32_t ifindex,
-	    struct tables *t, struct guardian *g, log_fn log)
+static int attach_best(struct tc *tc, const char *interface, struct guardian *g, log_fn log)
 {
-	int err;
+	int err = links_wanted() ? attach_links(tc) : -EOPNOTSUPP;
 
-	memset(tc, 0, sizeof(*tc));
-	tc->links[0] = tc->links[1] = -1;
-	tc->ifindex = ifindex;
-	err = load_tc(object_dir, t, interface, &tc->object, log);
-	if (err)
-		return err;
-	err = links_wanted() ? attach_links(tc) : -EOPNOTSUPP;
 	if (err)
 		err = attach_filters(tc, g, log);
 	if (!err)
@@ -289,6 +281,36 @@ int tc_open(struct tc *tc, const char *object_dir, const char *interface, uint32
 	return err;
 }
 
+static void clear(struct tc *tc)
+{
+	memset(tc, 0, sizeof(*tc));
+	tc->links[0] = tc->links[1] = -1;
+}
+
+int tc_open(struct tc *tc, const char *object_dir, const char *interface, uint32_t ifindex,
+	    struct tables *t, struct guardian *g, log_fn log)
+{
+	int err;
+
+	clear(tc);
+	tc->ifindex = ifindex;
+	tc->programs[0] = BPF_TC_INGRESS_PROGRAM;
+	tc->programs[1] = BPF_TC_EGRESS_PROGRAM;
+	err = load_tc(object_dir, t, interface, &tc->object, log);
+	return err ? err : attach_best(tc, interface, g, log);
+}
+
+int tc_open_post(struct tc *tc, struct bpf_object *object, const char *interface, uint32_t ifindex,
+		 struct guardian *g, log_fn log)
+{
+	clear(tc);
+	tc->ifindex = ifindex;
+	tc->programs[1] = BPF_POST_PROGRAM;
+	tc->object = object;
+	tc->borrowed = true;
+	return attach_best(tc, interface, g, log);
+}
+
 void tc_close(struct tc *tc)
 {
 	if (!tc->object)
@@ -296,7 +318,7 @@ void tc_close(struct tc *tc)
 	close_links(tc);
 	if (tc->netlink)
 		tc_remove(tc->ifindex, tc->clsact_is_ours, log_nothing);
-	bpf_object__close(tc->object);
-	memset(tc, 0, sizeof(*tc));
-	tc->links[0] = tc->links[1] = -1;
+	if (!tc->borrowed)
+		bpf_object__close(tc->object);
+	clear(tc);
 }

@@ -18,7 +18,9 @@
 
 struct tc {
 	struct bpf_object *object;
-	int links[2]; /* ingress, egress; -1: by netlink, or none */
+	const char *programs[2]; /* ingress, egress; NULL: none */
+	bool borrowed;		 /* the object is somebody else's */
+	int links[2];		 /* ingress, egress; -1: by netlink, or none */
 	uint32_t ifindex;
 	bool netlink;
 	bool clsact_is_ours;
@@ -27,6 +29,9 @@ struct tc {
 /* 0 or -errno, explained; nothing is left then. */
 int tc_open(struct tc *tc, const char *object_dir, const char *interface, uint32_t ifindex,
 	    struct tables *t, struct guardian *g, log_fn log);
+/* The same for the egress program of an object that the caller has loaded and keeps. */
+int tc_open_post(struct tc *tc, struct bpf_object *object, const char *interface, uint32_t ifindex,
+		 struct guardian *g, log_fn log);
 void tc_close(struct tc *tc);
 
 /*

@@ -22,7 +22,7 @@ static int prepare(const struct portset_config *cfg, uint32_t ports, void **out)
 		return -ENOMEM;
 	tables_init(&s->tables);
 	guardian_init(&s->guardian);
-	err = load_prepare(cfg->log);
+	err = load_prepare(true, cfg->log);
 	if (err == -EPERM && cfg->port == PORT_AFXDP)
 		cfg->log(LOG_ERR, "or use plain UDP sockets, which are slower and need no "
 				  "capability: --port socket, or port = socket");

@@ -77,7 +77,7 @@ int portset_detach(const char *interface, log_fn log)
 		log(LOG_ERR, "%s: no such interface (`ip link` lists them)", interface);
 		return -ENODEV;
 	}
-	err = load_prepare(log);
+	err = load_prepare(true, log);
 	if (err)
 		return err;
 	removed = detach_xdp(interface, ifindex, log);

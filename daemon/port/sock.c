@@ -48,6 +48,7 @@ static void dispose(void *shared)
 {
 	struct sock_shared *s = shared;
 
+	sock_post_dispose(&s->post);
 	if (s->conns)
 		munmap(s->conns, CONNS_BYTES);
 	if (s->paths)
@@ -60,12 +61,12 @@ static int prepare(const struct portset_config *cfg, uint32_t ports, void **out)
 {
 	struct sock_shared *s = calloc(1, sizeof(*s));
 
-	(void)cfg;
 	if (!s)
 		return -ENOMEM;
 	s->conns = pages(CONNS_BYTES);
 	s->paths = pages(PATHS_BYTES);
 	s->pool_limit = pool_limit(ports);
+	sock_post_prepare(&s->post, cfg);
 	if (!s->conns || !s->paths || sock_rx_prepare(s)) {
 		dispose(s);
 		return -ENOMEM;
@@ -78,6 +79,7 @@ static void silence(void *shared)
 {
 	struct sock_shared *s = shared;
 
+	sock_post_silence(&s->post);
 	memset(s->conns, 0, CONNS_BYTES);
 }
 
@@ -217,6 +219,7 @@ static void close_port(struct port *port)
 {
 	struct sock *s = of_port(port);
 
+	sock_post_close(s);
 	for (uint32_t i = 0; i < SOCK_ADDRS; i++)
 		close_addr(&s->addrs[i]);
 	sock_tx_close(s);
@@ -242,6 +245,10 @@ static const struct port_ops ops = {
 	.full = sock_full,
 	.reachable = sock_reachable,
 	.owns = sock_owns,
+	.post_sport = sock_post_sport,
+	.post_begin = sock_post_begin,
+	.post_end = sock_tx_end,
+	.post_flush = sock_post_flush,
 };
 
 static struct sock *new_port(struct sock_shared *shared, const struct port_params *p)
@@ -296,14 +303,14 @@ static int open_port(void *shared, const struct port_params *p, struct port **ou
 	}
 	s->mif->changed = false;
 	tell(s);
+	sock_post_open(s);
 	*out = &s->port;
 	return 0;
 }
 
 static void activate(struct port *port, const struct portset_config *cfg)
 {
-	(void)port;
-	(void)cfg;
+	sock_post_activate(of_port(port), cfg);
 }
 
 static int descriptor(const struct port *port, uint32_t i)
@@ -327,6 +334,7 @@ static void shared_counters(const void *shared, uint64_t out[MROCE_COUNTERS])
 
 	for (uint32_t i = 0; i < MROCE_COUNTERS; i++)
 		out[i] += s->counters[i];
+	sock_post_counters(&s->post, out);
 }
 
 static void counters(const struct port *port, uint64_t out[MROCE_COUNTERS])

@@ -6,6 +6,7 @@
  *
  *   sock.c       state of the interface, life
  *   sock_tx.c    packets out: a queue, and a socket per UDP source port (sock_pool.h)
+ *   sock_post.c  letters that a TC program puts into envelopes, where BPF may be loaded
  *   sock_rx.c    packets in: one or more sockets on the service's port, per address
  */
 #ifndef PORT_SOCK_H
@@ -21,6 +22,7 @@
 #include "portkind.h"
 #include "sock_addr.h"
 #include "sock_pool.h"
+#include "sock_post.h"
 
 /* The largest IP packet: a jumbo frame's. No XDP buffer limits it. */
 #define SOCK_IP_MAX 9216
@@ -52,6 +54,7 @@ struct sock_shared {
 	struct sock_rx_slot *slots; /* SOCK_RX_BATCH */
 	struct mmsghdr msgs[SOCK_RX_BATCH];
 	uint32_t pool_limit; /* sockets of one source address */
+	struct sock_post_shared post;
 };
 
 /* A remote address: where it is reached from. */
@@ -123,6 +126,7 @@ struct sock {
 	struct sock_addr_in addrs[SOCK_ADDRS];
 	struct sock_dests dests;
 	struct sock_tx tx;
+	struct sock_post post;
 	uint64_t rx_packets, rx_dropped, rx_strange;
 	uint64_t ctl_packets;
 	uint64_t now; /* of the last call that had one */
@@ -139,6 +143,10 @@ void sock_tx_close(struct sock *s);
 void *sock_tx_begin(struct port *port, struct flow *flow, uint32_t len);
 void sock_tx_end(struct port *port, uint32_t len);
 bool sock_full(struct port *port);
+/* Letters handed over: they leave by one socket, whatever their paths. */
+uint16_t sock_post_sport(struct port *port, struct flow *flow);
+void *sock_post_begin(struct port *port, struct flow *flow, uint32_t len);
+bool sock_post_flush(struct port *port);
 bool sock_reachable(struct port *port, const struct ip *remote);
 bool sock_owns(struct port *port, const struct ip *ip);
 int sock_ctl_send(struct port *port, const struct ip *remote, const void *payload, uint32_t len);

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "frame.h"
+#include "mroce/post.h"
 #include "sock_addr.h"
 
 /* Headers of glibc and of the kernel's IPv6 cannot be had together. */
@@ -112,6 +113,7 @@ int sock_pool_open(struct sock_pool *p, const struct sock_pool_params *params)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < SOCK_POOL_SIZE; i++)
 		p->outs[i] = (struct sock_out){ .fd = -1 };
+	p->letters.fd = -1;
 	p->addr = params->addr;
 	strncpy(p->interface, params->interface, sizeof(p->interface) - 1);
 	p->ifindex = params->ifindex;
@@ -124,6 +126,9 @@ void sock_pool_close(struct sock_pool *p)
 {
 	for (uint32_t i = 0; i < p->n; i++)
 		close(p->outs[p->open[i]].fd);
+	if (p->letters.fd >= 0)
+		close(p->letters.fd);
+	p->letters.fd = -1;
 	free(p->outs);
 	p->outs = NULL;
 	p->n = 0;
@@ -239,6 +244,25 @@ struct sock_out *sock_pool_get(struct sock_pool *p, uint16_t sport)
 	}
 	free_one->used = true;
 	return free_one;
+}
+
+struct sock_out *sock_pool_letters(struct sock_pool *p)
+{
+	struct sock_out *o = &p->letters;
+
+	if (o->fd >= 0)
+		return o;
+	o->fd = sock_make(!ip_is_v4(&p->addr), p->interface, p->ifindex);
+	if (o->fd < 0)
+		return NULL;
+	deafen(o->fd);
+	large_send_buffer(o->fd);
+	if (!option(o->fd, SOL_SOCKET, SO_MARK, (int)MROCE_LETTER_MARK) &&
+	    !sock_bind(o->fd, &p->addr, 0, p->ifindex))
+		return o;
+	close(o->fd);
+	o->fd = -1;
+	return NULL;
 }
 
 static void close_out(struct sock_pool *p, struct sock_out *o)

@@ -36,6 +36,7 @@ struct sock_pool {
 	uint32_t ifindex;
 	log_fn log;
 	struct sock_out *outs;	       /* SOCK_POOL_SIZE; NULL: the pool is closed */
+	struct sock_out letters;       /* for what is to get its source port on its way */
 	uint16_t open[SOCK_POOL_SIZE]; /* places in use */
 	uint32_t n, limit;
 	uint64_t moved;	 /* sockets bound to another port than asked for */
@@ -56,6 +57,8 @@ int sock_pool_open(struct sock_pool *p, const struct sock_pool_params *params);
 void sock_pool_close(struct sock_pool *p);
 /* The socket of a source port, opened if need be. NULL: none can be had now. */
 struct sock_out *sock_pool_get(struct sock_pool *p, uint16_t sport);
+/* The socket of letters handed over, opened if need be. NULL: it cannot be had. */
+struct sock_out *sock_pool_letters(struct sock_pool *p);
 /* Once a second: closes what nobody has used for a minute. */
 void sock_pool_age(struct sock_pool *p);
 

@@ -55,16 +55,25 @@ json_t *sock_show(const struct port *port)
 		const char *key;
 		uint64_t value;
 	} numbers[] = {
-		{ "rx_packets", s->rx_packets },  { "tx_packets", s->tx.packets + s->ctl_packets },
-		{ "rx_dropped", s->rx_dropped },  { "rx_strange", s->rx_strange },
-		{ "receive_sockets", sum.doors }, { "send_sockets", sum.outs },
-		{ "sport_moved", sum.moved },	  { "sport_shared", sum.shared },
-		{ "tx_full", s->tx.full },	  { "tx_lost", s->tx.lost },
+		{ "rx_packets", s->rx_packets },
+		{ "tx_packets", s->tx.packets + s->ctl_packets },
+		{ "rx_dropped", s->rx_dropped },
+		{ "rx_strange", s->rx_strange },
+		{ "receive_sockets", sum.doors },
+		{ "send_sockets", sum.outs },
+		{ "sport_moved", sum.moved },
+		{ "sport_shared", sum.shared },
+		{ "tx_full", s->tx.full },
+		{ "tx_lost", s->tx.lost },
 		{ "tx_errors", s->tx.errors },
+		{ "letters", s->post.office.sent },
+		{ "letters_returned", s->post.office.returned },
 	};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		json_object_set_new(o, numbers[i].key, json_integer((json_int_t)numbers[i].value));
+	json_object_set_new(o, "paths_by", json_string(sock_post_picker(s)));
+	json_object_set_new(o, "paths_reason", json_string(s->post.why));
 	json_object_set_new(o, "neighbours", show_neighbours(s));
 	return o;
 }

@@ -131,17 +131,17 @@ bool sock_owns(struct port *port, const struct ip *ip)
 
 /* ---- the engine's packets ---- */
 
-void *sock_tx_begin(struct port *port, struct flow *flow, uint32_t len)
+static bool find_dest(struct sock *s, struct flow *flow, uint32_t len)
 {
-	struct sock *s = of_port(port);
+	s->tx.dest = s->port.up ? dest_of_flow(s, flow) : NULL;
+	return s->tx.dest && s->tx.dest->headers + len <= s->ip_max;
+}
+
+/* A place for a packet at the socket chosen; NULL: there is no socket, or no place. */
+static void *take_slot(struct sock *s)
+{
 	struct sock_tx *t = &s->tx;
 
-	if (!port->up)
-		return NULL;
-	t->dest = dest_of_flow(s, flow);
-	if (!t->dest || t->dest->headers + len > s->ip_max)
-		return NULL;
-	t->out = sock_pool_get(t->dest->pool, flow->sport);
 	if (!t->out)
 		return NULL;
 	if (!t->nfree)
@@ -157,6 +157,35 @@ void *sock_tx_begin(struct port *port, struct flow *flow, uint32_t len)
 bool sock_full(struct port *port)
 {
 	return !of_port(port)->tx.nfree;
+}
+
+void *sock_tx_begin(struct port *port, struct flow *flow, uint32_t len)
+{
+	struct sock *s = of_port(port);
+
+	if (!find_dest(s, flow, len))
+		return NULL;
+	s->tx.out = sock_pool_get(s->tx.dest->pool, flow->sport);
+	return take_slot(s);
+}
+
+void *sock_post_begin(struct port *port, struct flow *flow, uint32_t len)
+{
+	struct sock *s = of_port(port);
+
+	if (!find_dest(s, flow, len))
+		return NULL;
+	s->tx.out = sock_pool_letters(s->tx.dest->pool);
+	return take_slot(s);
+}
+
+/* Where packets of the path leave from, and questions about it too. */
+uint16_t sock_post_sport(struct port *port, struct flow *flow)
+{
+	struct sock_dest *d = port->up ? dest_of_flow(of_port(port), flow) : NULL;
+	struct sock_out *o = d ? sock_pool_get(d->pool, flow->sport) : NULL;
+
+	return o ? o->real : 0;
 }
 
 void sock_tx_end(struct port *port, uint32_t len)
@@ -257,6 +286,31 @@ bool sock_tx_flush(struct sock *s)
 	}
 	t->nbusy = left;
 	return left != 0;
+}
+
+static void forget(struct sock_tx *t, struct sock_out *o)
+{
+	uint32_t left = 0;
+
+	release(t, o, o->waiting);
+	for (uint32_t i = 0; i < t->nbusy; i++) {
+		if (t->busy[i] != o)
+			t->busy[left++] = t->busy[i];
+	}
+	t->nbusy = left;
+}
+
+/* What the kernel does not take now it does not get: letters are not left lying about. */
+bool sock_post_flush(struct port *port)
+{
+	struct sock *s = of_port(port);
+	struct sock_out *o = s->tx.dest ? sock_pool_letters(s->tx.dest->pool) : NULL;
+
+	sock_tx_flush(s);
+	if (!o || !o->waiting)
+		return true;
+	forget(&s->tx, o);
+	return false;
 }
 
 void sock_tx_drop(struct sock *s)

@@ -33,7 +33,9 @@
 	X(AUTH_MISSING, 23, "set-up without the pre-shared key's signature")                       \
 	X(AUTH_WRONG, 24, "set-up signed with another pre-shared key, or changed")                 \
 	X(AUTH_TARGET, 25, "set-up signed for another host's address")                             \
-	X(COOKIE, 26, "set-up with an old or wrong cookie")
+	X(COOKIE, 26, "set-up with an old or wrong cookie")                                        \
+	X(POST_FULL, 30, "letter handed over, and no path has room: it comes again")               \
+	X(POST_VOID, 31, "letter handed over so late that it has been sent again")
 
 /* What went well. */
 #define MROCE_COUNT_LIST(X)                                                                        \
@@ -49,7 +51,8 @@
 	X(REPLY_NO_ROOM, 41, "POLL or PROBE left to the daemon: the frame could not grow")         \
 	X(TX_COOKIE, 42, "HELLO answered by a cookie, without any state")                          \
 	X(MARKED, 43, "counted as CE by the virtual queue of its interface")                       \
-	X(LOST_INSIDE, 44, "seen by the tracker and then lost in the host: will be repaired")
+	X(LOST_INSIDE, 44, "seen by the tracker and then lost in the host: will be repaired")      \
+	X(TX_LETTER, 60, "letter put into an envelope by TC")
 
 enum mroce_reason {
 	MROCE_REASON_NONE = 0,

@@ -102,6 +102,7 @@ static void entry_close(struct conn *c)
 
 		if (entry->cid == c->id)
 			__atomic_store_n(&entry->cid, 0, __ATOMIC_RELEASE);
+		handover_forget(c, c->e->ports[i]);
 	}
 	c->published = false;
 }

@@ -266,17 +266,6 @@ static bool waits_for_port(const struct conn *c)
 	return false;
 }
 
-/* Nothing more will follow for now: ask the peer's daemon to say when it has placed this. */
-static uint8_t letter_flags(const struct conn *c, const struct letter *l)
-{
-	uint8_t flags = l->losses ? MROCE_FLAG_REPAIR : 0;
-
-	if (l->type == MROCE_ERROR || l->type == MROCE_CLOSE || !letter_waiting(c) ||
-	    pace_is_sparse(c))
-		flags |= MROCE_FLAG_ACK_REQ;
-	return flags;
-}
-
 /* Puts a letter back that found no path. True: it was too large for all, and is now several small ones. */
 static bool cut_anew(struct conn *c, struct letter *l)
 {
@@ -290,21 +279,6 @@ static bool cut_anew(struct conn *c, struct letter *l)
 		return true;
 	conn_starves(c);
 	return false;
-}
-
-/* Nothing leaves by this path now: for want of room, or because nobody knows where to. */
-static void no_way(struct path *p)
-{
-	struct engine *e = p->conn->e;
-
-	if (p->port->ops->full(p->port)) {
-		e->blocked |= 1u << p->port->index;
-	} else if (p->port->ops->reachable(p->port, &p->flow.remote)) {
-		p->conn->barred |= 1u << p->index;
-		e->barred = true;
-	} else {
-		path_die(p, PATH_NO_ROUTE);
-	}
 }
 
 static uint32_t conn_transmit(struct conn *c, uint32_t quota)
@@ -337,11 +311,15 @@ static uint32_t conn_transmit(struct conn *c, uint32_t quota)
 				conn_unready(c);
 			break;
 		}
+		if (handover_possible(c, p->port)) {
+			n += handover_send(c, p, l, quota - n);
+			continue;
+		}
 		l->sent_on = p->index;
 		err = path_send(p, l, letter_flags(c, l));
 		if (err == -EAGAIN) {
 			letter_put_back(c, l);
-			no_way(p);
+			path_refused(p, p->port->ops->full(p->port));
 		} else if (!err) {
 			n++;
 			c->flying++;

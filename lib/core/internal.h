@@ -409,6 +409,7 @@ struct conn {
 	uint32_t features; /* MROCE_F_* agreed */
 	bool steering;	   /* some path is passed over */
 	uint16_t barred;   /* bit per path: its way is closed, in this run */
+	uint64_t post_off; /* until then its letters are not handed over */
 	uint32_t flying;   /* in flight on all usable paths */
 	uint64_t window;   /* of all usable paths, 1 / CC_UNIT packets */
 	uint64_t pace_kbps, pace_at; /* 0: not paced */
@@ -670,6 +671,14 @@ static inline bool path_siblings(const struct path *a, const struct path *b)
 }
 /* 0; -EAGAIN: no room at the port; -errno: the letter cannot be built, and is gone. */
 int path_send(struct path *p, struct letter *l, uint8_t flags);
+/* Nothing leaves by this path now: its port has no room for whomever, or nobody knows where to. */
+void path_refused(struct path *p, bool port_full);
+/* May envelopes be kept for it? */
+bool path_open_slots(struct path *p);
+/* The port has sent the letter under PSN p->next, `ts` was the time. */
+void path_posted(struct path *p, struct letter *l, uint32_t ts, uint32_t len, uint8_t flags);
+/* After a batch of such: asks if it is time to. */
+void path_after_post(struct path *p);
 void path_timer(struct path *p);
 bool path_poll(struct path *p);
 void path_arm(struct path *p);
@@ -712,12 +721,31 @@ void hint_run(struct engine *e);
 
 /* spray.c */
 struct path *spray_pick(struct conn *c, int avoid);
+/* Paths between two ports, a bit for each, and how many packets they have room for. */
+struct spray_group {
+	uint32_t mask, room;
+};
+struct spray_group spray_group(const struct path *leader);
+void spray_served(struct conn *c, uint32_t n);
+
+/* handover.c */
+bool handover_possible(const struct conn *c, const struct port *port);
+/*
+ * Hands over l and what else is to be sent, at most max letters, to the port of `leader`. Those that were not sent
+ * are in their queues again. Returns how many were.
+ */
+uint32_t handover_send(struct conn *c, struct path *leader, struct letter *l, uint32_t max);
+/* The connection has ended. */
+void handover_forget(struct conn *c, const struct port *port);
 
 /* letter.c */
 struct letter *letter_new(struct conn *c, uint8_t type);
 void letter_free(struct engine *e, struct letter *l);
 struct letter *letter_next(struct conn *c);
 void letter_put_back(struct conn *c, struct letter *l);
+uint8_t letter_flags(const struct conn *c, const struct letter *l);
+/* It cannot be built: err says why. */
+void letter_failed(struct conn *c, struct letter *l, int err);
 bool letter_waiting(const struct conn *c);
 /* DATA: what comes before the bytes of the message. */
 uint32_t letter_head(const struct letter *l);

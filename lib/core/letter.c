@@ -89,8 +89,21 @@ void letter_put_back(struct conn *c, struct letter *l)
 		STAILQ_INSERT_HEAD(&c->repairs, l, link);
 	else if (is_control(l) && l->type != MROCE_READ_REQ)
 		STAILQ_INSERT_HEAD(&c->control, l, link);
-	else
+	else if (!c->cut)
 		c->cut = l;
+	else /* several were taken and none could be sent: in their order before the one that is cut */
+		STAILQ_INSERT_HEAD(&c->repairs, l, link);
+}
+
+/* Nothing more will follow for now: ask the peer's daemon to say when it has placed this. */
+uint8_t letter_flags(const struct conn *c, const struct letter *l)
+{
+	uint8_t flags = l->losses ? MROCE_FLAG_REPAIR : 0;
+
+	if (l->type == MROCE_ERROR || l->type == MROCE_CLOSE || !letter_waiting(c) ||
+	    pace_is_sparse(c))
+		flags |= MROCE_FLAG_ACK_REQ;
+	return flags;
 }
 
 void letter_control(struct conn *c, struct letter *l)

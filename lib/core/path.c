@@ -209,7 +209,7 @@ static bool path_insist(struct path *p)
 	return sent;
 }
 
-static void put_in_slot(struct path *p, const struct letter *l)
+static void put_in_slot(struct path *p, const struct letter *l, uint32_t ts)
 {
 	struct engine *e = p->conn->e;
 	struct envelope *slot = &p->slots->at[p->next & (MROCE_WINDOW - 1)];
@@ -219,7 +219,7 @@ static void put_in_slot(struct path *p, const struct letter *l)
 	if (p->una == p->next)
 		p->last_progress = e->now;
 	slot->letter = letter_index(e, l) + 1;
-	slot->ts = packet_clock(e->now);
+	slot->ts = ts;
 	p->slots->out[w] |= bit;
 	p->slots->seen[w] &= ~bit;
 	p->lost[w] &= ~bit;
@@ -237,7 +237,7 @@ static void send_poll_instead(struct path *p, uint8_t *buf, uint32_t room)
 	path_arm(p);
 }
 
-static void letter_failed(struct conn *c, struct letter *l, int err)
+void letter_failed(struct conn *c, struct letter *l, int err)
 {
 	struct txmsg *m = l->msg;
 
@@ -248,14 +248,35 @@ static void letter_failed(struct conn *c, struct letter *l, int err)
 		txmsg_abort(m);
 }
 
-static bool slots_take(struct path *p)
+bool path_open_slots(struct path *p)
 {
+	if (p->slots)
+		return true;
 	p->slots = pool_get_dirty(&p->conn->e->slots_pool);
 	if (!p->slots)
 		return false;
 	memset(p->slots->out, 0, sizeof(p->slots->out));
 	memset(p->slots->seen, 0, sizeof(p->slots->seen));
 	return true;
+}
+
+static void note_letter(struct path *p, const struct letter *l, uint8_t flags)
+{
+	if (l->losses) {
+		p->repairs++;
+		p->conn->repaired++;
+	}
+	if (!p->first_unpolled)
+		p->first_unpolled = p->conn->e->now;
+	p->urgent = flags & MROCE_FLAG_ACK_REQ;
+	p->since_poll++;
+}
+
+/* The very first packet between two ports is asked about at once: no queue of our own is in that RTT. */
+static void ask_in_time(struct path *p)
+{
+	if (p->since_poll >= POLL_PACKETS || (!p->spoken && !p->srtt))
+		p->spoken |= path_poll(p);
 }
 
 int path_send(struct path *p, struct letter *l, uint8_t flags)
@@ -265,7 +286,7 @@ int path_send(struct path *p, struct letter *l, uint8_t flags)
 	uint8_t *buf;
 	int err;
 
-	if (!p->slots && !slots_take(p))
+	if (!path_open_slots(p))
 		return -EAGAIN;
 	buf = p->port->ops->tx_begin(p->port, &p->flow, MROCE_HDR_LEN + len);
 	if (!buf)
@@ -278,19 +299,48 @@ int path_send(struct path *p, struct letter *l, uint8_t flags)
 	}
 	seal(p, buf, l->type, flags, len);
 	note_sent(p, MROCE_HDR_LEN + len);
-	put_in_slot(p, l);
-	if (l->losses) {
-		p->repairs++;
-		c->repaired++;
-	}
-	if (!p->first_unpolled)
-		p->first_unpolled = c->e->now;
-	p->urgent = flags & MROCE_FLAG_ACK_REQ;
-	/* The very first packet between two ports is asked about at once: no queue of our own is in that RTT. */
-	if (++p->since_poll >= POLL_PACKETS || (!p->spoken && !p->srtt))
-		p->spoken |= path_poll(p);
+	put_in_slot(p, l, packet_clock(c->e->now));
+	note_letter(p, l, flags);
+	ask_in_time(p);
 	path_arm(p);
 	return 0;
+}
+
+void path_refused(struct path *p, bool port_full)
+{
+	struct engine *e = p->conn->e;
+
+	if (port_full) {
+		e->blocked |= 1u << p->port->index;
+	} else if (p->port->ops->reachable(p->port, &p->flow.remote)) {
+		p->conn->barred |= 1u << p->index;
+		e->barred = true;
+	} else {
+		path_die(p, PATH_NO_ROUTE);
+	}
+}
+
+void path_posted(struct path *p, struct letter *l, uint32_t ts, uint32_t len, uint8_t flags)
+{
+	struct conn *c = p->conn;
+
+	p->tx_packets++;
+	p->tx_bytes += len;
+	p->una_told = p->una;
+	c->last_sent = c->e->now;
+	c->e->sent++;
+	l->sent_on = p->index;
+	put_in_slot(p, l, ts);
+	note_letter(p, l, flags);
+}
+
+void path_after_post(struct path *p)
+{
+	if (p->una == p->next)
+		path_advance(p); /* it got nothing */
+	else if (p->since_poll)
+		ask_in_time(p);
+	path_arm(p);
 }
 
 /* ---- freeing ---- */

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 #include "mroce/maps.h"
+#include "mroce/post.h"
 #include "common/iptext.h"
 
 /* IPv6 address, or IPv4 as ::ffff:a.b.c.d. */
@@ -57,6 +58,32 @@ struct port_ops {
 	bool (*reachable)(struct port *port, const struct ip *remote);
 	/* Is that an address of this port's interface? NULL: only port->addr is. */
 	bool (*owns)(struct port *port, const struct ip *ip);
+	/*
+	 * With port->post only. The UDP source port that the flow's packets really have; 0: it is not reachable
+	 * now. Room for a letter to flow->remote, with any source port, as with tx_begin(); a second
+	 * post_begin() instead of post_end() takes it back. After post_flush() no letter is under way: what
+	 * became of each stands in post->tables->posted, or it was not sent. False: some were not, for want of room
+	 * at the port.
+	 */
+	uint16_t (*post_sport)(struct port *port, struct flow *flow);
+	void *(*post_begin)(struct port *port, struct flow *flow, uint32_t len);
+	void (*post_end)(struct port *port, uint32_t len);
+	bool (*post_flush)(struct port *port);
+};
+
+/* What engine and kernel half tell each other of letters handed over. Ports may share it. */
+struct post_tables {
+	struct mroce_post_conn *conns; /* [slot] */
+	struct mroce_posted *posted;   /* [cookie & (MROCE_POSTED - 1)] */
+	uint32_t cookie;	       /* of the next letter; starts at 1, since `posted` is zero */
+};
+
+/* A port's; the engine writes everything but `tables`. */
+struct post_office {
+	struct post_tables *tables;
+	uint64_t silent_since; /* no letter got an envelope; 0: the last did */
+	uint64_t off_until;    /* the engine picks paths itself */
+	uint64_t sent, returned, refusals;
 };
 
 struct port {
@@ -74,6 +101,8 @@ struct port {
 	 * the connection table it reads [slot]. Ports may share them. */
 	struct mroce_path_rx *paths;
 	struct mroce_conn_entry *conns;
+	/* Its kernel half puts letters into envelopes; NULL: the engine does. */
+	struct post_office *post;
 	/* Grows each time the port found all its receive rings and sockets empty. */
 	uint64_t drained;
 	/* What its user-space tracker counts; XDP has its own. vq.rate 0: off. */

@@ -70,6 +70,31 @@ static bool serve_turns(struct conn *c)
 	return any;
 }
 
+/* So many packets have been given to whoever was picked last. */
+void spray_served(struct conn *c, uint32_t n)
+{
+	while (c->steering && n--)
+		c->steering = serve_turns(c);
+}
+
+/* The path, and those beside it between the same two ports that may be taken as well. */
+struct spray_group spray_group(const struct path *leader)
+{
+	const struct conn *c = leader->conn;
+	struct spray_group g = { 0 };
+
+	for (uint32_t i = 0; i < c->npaths; i++) {
+		const struct path *p = &c->paths[i];
+
+		if (p != leader &&
+		    (!path_siblings(p, leader) || !has_room(p) || p->steer || !is_sound(p)))
+			continue;
+		g.mask |= 1u << i;
+		g.room += p->cc.cwnd - p->in_flight;
+	}
+	return g;
+}
+
 /*
  * avoid: a path to be taken only if there is no other, or -1. NULL: none has a window and room. A path that
  * is steered away from (CE, losses again and again) is passed over as long as there is another.

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "core/twin.h"
 
+#include <arpa/inet.h>
+#include "core/crc.h"
+#include "mroce/post.h"
+
 static uint32_t probe_reply(void *out, const struct mroce_conn_entry *c, const struct packet *p)
 {
 	struct packet r = {
@@ -82,4 +86,48 @@ int twin_rx(struct port *port, const void *payload, uint32_t len, bool ce, uint3
 	if (err == TRACK_GAP)
 		*reply_len = reply_ack(reply, rx, c, &p, MROCE_NACK);
 	return TWIN_DELIVER;
+}
+
+static bool is_letter(const struct mroce_hdr *h)
+{
+	return ntohl(h->hdr_crc) == post_seal(ntohl(h->una), ntohl(h->psn));
+}
+
+static void make_envelope(struct mroce_hdr *h, const struct post_envelope *v, uint32_t ts)
+{
+	h->path = (uint8_t)v->path;
+	h->epoch = htons((uint16_t)v->epoch);
+	h->psn = htonl(v->psn);
+	h->una = htonl(v->una);
+	h->ts = htonl(ts);
+	h->hdr_crc = htonl(crc32c(h, MROCE_HDR_CRC_LEN));
+}
+
+int twin_post(struct post_tables *t, void *payload, uint32_t len, uint64_t now, uint16_t *sport)
+{
+	struct post_envelope v = { 0 };
+	struct mroce_post_conn *c;
+	struct mroce_hdr h; /* frames are not aligned */
+	uint32_t cid, cookie, ts = packet_clock(now);
+	int err;
+
+	if (len < sizeof(h))
+		return -MROCE_DROP_TRUNCATED;
+	memcpy(&h, payload, sizeof(h));
+	if (!is_letter(&h))
+		return -MROCE_DROP_HDR_CRC;
+	cid = ntohl(h.una);
+	cookie = ntohl(h.psn);
+	c = &t->conns[cid & (MROCE_MAX_CONNS - 1)];
+	err = post_check(c, cid, cookie);
+	if (err)
+		return err;
+	err = post_take(c, ntohs(h.epoch), h.path, &v);
+	post_tell(&t->posted[cookie & (MROCE_POSTED - 1)], cookie, ts, err, &v);
+	if (err)
+		return err;
+	make_envelope(&h, &v, ts);
+	memcpy(payload, &h, sizeof(h));
+	*sport = (uint16_t)v.sport;
+	return 0;
 }

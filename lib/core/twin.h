@@ -29,6 +29,13 @@ enum twin_verdict {
 int twin_rx(struct port *port, const void *payload, uint32_t len, bool ce, uint32_t queue,
 	    void *reply, uint32_t *reply_len);
 
+/*
+ * The TC egress program's work for letters handed over: `payload` has a preliminary header (mroce/post.h). 0,
+ * and it is a packet that is to leave from *sport; or -enum mroce_reason, and it is to be dropped. For ports
+ * without a kernel.
+ */
+int twin_post(struct post_tables *t, void *payload, uint32_t len, uint64_t now, uint16_t *sport);
+
 /* A packet of so many bytes of UDP payload arrives: does the port's virtual queue mark it? */
 static inline bool twin_mark(struct port *port, uint32_t payload, uint64_t now)
 {

@@ -116,6 +116,7 @@ void test_garbage(struct bed *bed);
 void test_tc(struct bed *bed);
 void test_mark(struct bed *bed);
 void test_trace(struct bed *bed);
+void test_post(struct bed *bed);
 void test_live(struct bed *bed);
 void report_speed(struct bed *bed);
 

@@ -3,7 +3,9 @@
 #include "bpf_test.h"
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
+#include <mroce/post.h>
 #include <string.h>
+#include "mroce_post.skel.h"
 
 struct field {
 	const char *type, *name;
@@ -39,17 +41,36 @@ static const struct field fields[] = {
 	FIELD(mroce_path_rx, tracker_pad),    FIELD(mroce_path_rx, placed),
 	FIELD(mroce_path_rx, missed),	      FIELD(mroce_path_rx, base),
 	FIELD(mroce_path_rx, nack_tolerance), FIELD(mroce_path_rx, daemon_pad),
+	FIELD(mroce_post_path, next),	      FIELD(mroce_post_path, una),
+	FIELD(mroce_post_path, flown),	      FIELD(mroce_post_path, cwnd),
+	FIELD(mroce_post_path, window),	      FIELD(mroce_post_path, epoch),
+	FIELD(mroce_post_path, sport),	      FIELD(mroce_post_path, reserved),
+	FIELD(mroce_post_conn, cid),	      FIELD(mroce_post_conn, first),
+	FIELD(mroce_post_conn, turn),	      FIELD(mroce_post_conn, reserved),
+	FIELD(mroce_post_conn, path),	      FIELD(mroce_posted, cookie),
+	FIELD(mroce_posted, psn),	      FIELD(mroce_posted, ts),
+	FIELD(mroce_posted, path),	      FIELD(mroce_posted, reason),
+	FIELD(mroce_posted, epoch),
 };
 
-static const struct {
+struct type {
 	const char *type;
 	uint32_t size;
-} types[] = {
+};
+
+static const struct type types[] = {
 	{ "mroce_bpf_config", sizeof(struct mroce_bpf_config) },
 	{ "mroce_conn_entry", sizeof(struct mroce_conn_entry) },
 	{ "mroce_path_rx", sizeof(struct mroce_path_rx) },
 	{ "mroce_vqueue_config", sizeof(struct mroce_vqueue_config) },
 	{ "mroce_vqueue", sizeof(struct mroce_vqueue) },
+};
+
+static const struct type post_types[] = {
+	{ "mroce_bpf_config", sizeof(struct mroce_bpf_config) },
+	{ "mroce_post_path", sizeof(struct mroce_post_path) },
+	{ "mroce_post_conn", sizeof(struct mroce_post_conn) },
+	{ "mroce_posted", sizeof(struct mroce_posted) },
 };
 
 static const struct btf_type *find(const struct btf *btf, const char *name)
@@ -82,19 +103,22 @@ static uint32_t members_listed(const char *type)
 	return n;
 }
 
-static void compare(const struct btf *btf, const char *object)
+static void compare(const struct btf *btf, const char *object, const struct type *list, size_t n)
 {
-	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-		const struct btf_type *t = find(btf, types[i].type);
-		bool good = t && t->size == types[i].size &&
-			    btf_vlen(t) == members_listed(types[i].type);
+	for (size_t i = 0; i < n; i++) {
+		const struct btf_type *t = find(btf, list[i].type);
+		bool good = t && t->size == list[i].size &&
+			    btf_vlen(t) == members_listed(list[i].type);
 
 		for (size_t k = 0; k < sizeof(fields) / sizeof(fields[0]); k++)
-			if (!strcmp(fields[k].type, types[i].type))
+			if (!strcmp(fields[k].type, list[i].type))
 				good = good && field_agrees(btf, &fields[k]);
-		tap(good, "layout: struct %s in %s", types[i].type, object);
+		tap(good, "layout: struct %s in %s", list[i].type, object);
 	}
 }
+
+#define COMPARE(object, name, list) \
+	compare(bpf_object__btf(object), name, list, sizeof(list) / sizeof((list)[0]))
 
 static void check_map(const struct bpf_map *map, uint32_t type, uint32_t entries, uint32_t value,
 		      uint32_t flags)
@@ -106,10 +130,25 @@ static void check_map(const struct bpf_map *map, uint32_t type, uint32_t entries
 	    "layout: map %s", bpf_map__name(map));
 }
 
+/* Opened only: BTF is in the file. */
+static void compare_post(void)
+{
+	struct mroce_post *post = mroce_post__open();
+
+	if (!tap(post != NULL, "layout: mroce_post opens"))
+		return;
+	COMPARE(post->obj, "mroce_post", post_types);
+	check_map(post->maps.mroce_post, BPF_MAP_TYPE_ARRAY, MROCE_MAX_CONNS,
+		  sizeof(struct mroce_post_conn), BPF_F_MMAPABLE);
+	check_map(post->maps.mroce_posted, BPF_MAP_TYPE_ARRAY, MROCE_POSTED,
+		  sizeof(struct mroce_posted), BPF_F_MMAPABLE);
+	mroce_post__destroy(post);
+}
+
 void test_layout(struct bed *bed)
 {
-	compare(bpf_object__btf(bed->xdp->obj), "mroce_xdp");
-	compare(bpf_object__btf(bed->tc->obj), "mroce_tc");
+	COMPARE(bed->xdp->obj, "mroce_xdp", types);
+	COMPARE(bed->tc->obj, "mroce_tc", types);
 	check_map(bed->xdp->maps.mroce_config, BPF_MAP_TYPE_ARRAY, 1,
 		  sizeof(struct mroce_bpf_config), BPF_F_MMAPABLE);
 	check_map(bed->xdp->maps.mroce_conns, BPF_MAP_TYPE_ARRAY, MROCE_MAX_CONNS,
@@ -118,4 +157,5 @@ void test_layout(struct bed *bed)
 		  sizeof(struct mroce_path_rx), BPF_F_MMAPABLE);
 	check_map(bed->xdp->maps.mroce_counters, BPF_MAP_TYPE_PERCPU_ARRAY, MROCE_COUNTERS, 8, 0);
 	check_map(bed->xdp->maps.mroce_xsks, BPF_MAP_TYPE_XSKMAP, MROCE_MAX_QUEUES, 4, 0);
+	compare_post();
 }

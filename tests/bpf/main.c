@@ -55,6 +55,7 @@ int main(int argc, char **argv)
 		test_tc(&bed);
 		test_mark(&bed);
 		test_trace(&bed);
+		test_post(&bed);
 		test_live(&bed);
 	}
 	bed_down(&bed);

@@ -138,6 +138,54 @@ static void sim_tx_end(struct port *port, uint32_t len)
 	}
 }
 
+/* ---- letters handed over ---- */
+
+/* Of so many one is lost on its way to where it would get its envelope. */
+#define POST_LOSES 200
+
+static uint16_t sim_post_sport(struct port *port, struct flow *flow)
+{
+	(void)port;
+	return flow->sport;
+}
+
+static void *sim_post_begin(struct port *port, struct flow *flow, uint32_t len)
+{
+	struct sim_port *sp = port->priv;
+
+	if (sp->tx)
+		frame_free(sp->host->s, sp->tx);
+	sp->tx = NULL;
+	return sim_tx_begin(port, flow, len);
+}
+
+/* The kernel's part is done within the daemon's system call. */
+static void sim_post_end(struct port *port, uint32_t len)
+{
+	struct sim_port *sp = port->priv;
+	struct host *h = sp->host;
+
+	if (!sp->tx)
+		return;
+	if (rng_below(&h->rng, POST_LOSES) &&
+	    !twin_post(&h->tables, sp->tx->data, len, h->s->now, &sp->tx->sport)) {
+		sim_tx_end(port, len);
+		return;
+	}
+	frame_free(h->s, sp->tx);
+	sp->tx = NULL;
+}
+
+static bool sim_post_flush(struct port *port)
+{
+	struct sim_port *sp = port->priv;
+
+	if (sp->tx)
+		frame_free(sp->host->s, sp->tx);
+	sp->tx = NULL;
+	return true;
+}
+
 static int sim_ctl_send(struct port *port, const struct ip *remote, const void *payload,
 			uint32_t len)
 {
@@ -177,6 +225,10 @@ static const struct port_ops sim_port_ops = {
 	.ctl_send = sim_ctl_send,
 	.full = sim_full,
 	.reachable = sim_reachable,
+	.post_sport = sim_post_sport,
+	.post_begin = sim_post_begin,
+	.post_end = sim_post_end,
+	.post_flush = sim_post_flush,
 };
 
 /* ---- receiving ---- */
@@ -505,6 +557,23 @@ static void maps_free(struct host *h)
 		}
 		port->paths = NULL;
 		port->conns = NULL;
+		port->post = NULL;
+	}
+	free(h->tables.conns);
+	free(h->tables.posted);
+	memset(&h->tables, 0, sizeof(h->tables));
+}
+
+static void offices_new(struct host *h)
+{
+	h->tables.conns = calloc(MROCE_MAX_CONNS, sizeof(*h->tables.conns));
+	h->tables.posted = calloc(MROCE_POSTED, sizeof(*h->tables.posted));
+	h->tables.cookie = 1;
+	if (!h->tables.conns || !h->tables.posted)
+		abort();
+	for (uint32_t i = 0; i < h->nports; i++) {
+		h->ports[i].office = (struct post_office){ .tables = &h->tables };
+		h->ports[i].port.post = &h->ports[i].office;
 	}
 }
 
@@ -523,6 +592,8 @@ static void maps_new(struct host *h)
 		if (!port->paths || !port->conns)
 			abort();
 	}
+	if (h->s->cfg.posts)
+		offices_new(h);
 }
 
 int host_start(struct host *h)

@@ -107,6 +107,7 @@ void random_config(uint64_t seed, struct sim_config *cfg)
 	cfg->handshake_ns = 60 * SEC;
 	cfg->key = rng_below(&r, 4) == 0;
 	cfg->cookies = rng_below(&r, 4) == 0;
+	cfg->posts = rng_below(&r, 4) == 0;
 	cfg->tolerant_ppm = rng_below(&r, 2) ? (uint32_t)rng_below(&r, 100 * PERCENT) : 0;
 }
 

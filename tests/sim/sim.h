@@ -403,6 +403,7 @@ struct sim_port {
 	bool adopted_only;
 	bool no_route;
 	const struct port *unresolved;
+	struct post_office office;
 	uint8_t generation; /* of its address */
 	uint64_t tx_packets, tx_refused;
 };
@@ -413,6 +414,7 @@ struct host {
 	struct engine *engine;
 	struct sim_port *ports;
 	uint32_t nports;
+	struct post_tables tables;
 	struct rng rng;
 	uint64_t step_at, step_gen, busy_until, paused_until;
 	uint64_t ahead;			   /* its clock against virtual time, modulo 2^64 */
@@ -462,7 +464,8 @@ struct sim_config {
 	uint32_t queues, ring, tx_ring, batch;
 	uint64_t wake_ns, jitter_ns, socket_ns;
 	bool share_maps;
-	bool mark; /* the ports' own virtual queues mark */
+	bool posts; /* ports put letters into envelopes (mroce/post.h); some letters vanish there */
+	bool mark;  /* the ports' own virtual queues mark */
 	bool no_hints;
 	bool no_tolerance;
 	/* engine */

@@ -27,7 +27,12 @@ struct pair_port {
 	uint32_t index;
 	struct pair_packet *open;
 	struct flow *flow;
+	/* letters handed over, and those that come too late */
+	struct pair_packet *letters, **last, *late;
+	struct ip letters_to;
 };
+
+bool pair_hands_over;
 
 static struct ip address(int side, uint32_t plane)
 {
@@ -132,6 +137,90 @@ static void tx_end(struct port *port, uint32_t len)
 	leave(pp, pkt, &pp->flow->remote, pp->flow->sport);
 }
 
+/* ---- letters handed over ---- */
+
+static uint16_t post_sport(struct port *port, struct flow *flow)
+{
+	(void)port;
+	return flow->sport;
+}
+
+static void *post_begin(struct port *port, struct flow *flow, uint32_t len)
+{
+	struct pair_port *pp = port->priv;
+
+	ck_assert_uint_le(len, port->payload_max);
+	if (pp->side->pair->port_full)
+		return NULL;
+	if (!pp->open)
+		pp->open = malloc(sizeof(*pp->open));
+	pp->flow = flow;
+	return pp->open->data;
+}
+
+static void post_end(struct port *port, uint32_t len)
+{
+	struct pair_port *pp = port->priv;
+	struct pair_packet *pkt = pp->open;
+
+	pp->open = NULL;
+	pkt->len = len;
+	pkt->next = NULL;
+	if (!pp->letters)
+		pp->last = &pp->letters;
+	*pp->last = pkt;
+	pp->last = &pkt->next;
+	pp->letters_to = pp->flow->remote;
+}
+
+static void post_one(struct pair_port *pp, struct pair_packet *pkt)
+{
+	struct pair_side *s = pp->side;
+	struct pair *p = s->pair;
+	uint16_t sport;
+
+	if (twin_post(&s->tables, pkt->data, pkt->len, p->now, &sport)) {
+		free(pkt);
+		return;
+	}
+	p->letters++;
+	leave(pp, pkt, &pp->letters_to, sport);
+}
+
+static enum pair_posting posting_of(struct pair *p, struct pair_packet *pkt)
+{
+	struct packet pk = { 0 };
+
+	/* No receiver takes it for a packet. */
+	ck_assert_int_eq(packet_parse(pkt->data, pkt->len, &pk), -MROCE_DROP_HDR_CRC);
+	return p->posting ? p->posting(p, &pk) : PAIR_POST;
+}
+
+static bool post_flush(struct port *port)
+{
+	struct pair_port *pp = port->priv;
+	struct pair_packet *pkt;
+
+	free(pp->open); /* begun and taken back */
+	pp->open = NULL;
+	while ((pkt = pp->late)) {
+		pp->late = pkt->next;
+		post_one(pp, pkt);
+	}
+	while ((pkt = pp->letters)) {
+		pp->letters = pkt->next;
+		switch (posting_of(pp->side->pair, pkt)) {
+		case PAIR_POST: post_one(pp, pkt); break;
+		case PAIR_POST_SWALLOW: free(pkt); break;
+		case PAIR_POST_LATE:
+			pkt->next = pp->late;
+			pp->late = pkt;
+			break;
+		}
+	}
+	return true;
+}
+
 static int ctl_send(struct port *port, const struct ip *remote, const void *payload, uint32_t len)
 {
 	struct pair_packet *pkt = malloc(sizeof(*pkt));
@@ -154,8 +243,15 @@ static bool reachable(struct port *port, const struct ip *remote)
 }
 
 static const struct port_ops ops = {
-	.tx_begin = tx_begin, .tx_end = tx_end, .ctl_send = ctl_send, .full = full,
-	.reachable = reachable
+	.tx_begin = tx_begin,
+	.tx_end = tx_end,
+	.ctl_send = ctl_send,
+	.full = full,
+	.reachable = reachable,
+	.post_sport = post_sport,
+	.post_begin = post_begin,
+	.post_end = post_end,
+	.post_flush = post_flush,
 };
 
 /* ---- what the engines report ---- */
@@ -268,8 +364,23 @@ struct pair *pair_new_unequal(const struct engine_config *cfg0, const struct eng
 		conns = calloc(MROCE_MAX_CONNS, sizeof(*conns));
 		for (uint32_t port = 0; port < nports; port++)
 			port_new(s, port, paths, conns);
+		if (pair_hands_over)
+			pair_hand_over(p, i);
 	}
 	return p;
+}
+
+void pair_hand_over(struct pair *p, int side)
+{
+	struct pair_side *s = &p->side[side];
+
+	s->tables.conns = calloc(MROCE_MAX_CONNS, sizeof(*s->tables.conns));
+	s->tables.posted = calloc(MROCE_POSTED, sizeof(*s->tables.posted));
+	s->tables.cookie = (uint32_t)-100; /* wraps soon */
+	for (uint32_t i = 0; i < PAIR_PORTS && s->ports[i].ops; i++) {
+		s->offices[i].tables = &s->tables;
+		s->ports[i].post = &s->offices[i];
+	}
 }
 
 void pair_free(struct pair *p)
@@ -280,8 +391,18 @@ void pair_free(struct pair *p)
 		engine_free(&s->engine);
 		free(s->ports[0].paths);
 		free(s->ports[0].conns);
-		for (uint32_t port = 0; port < PAIR_PORTS; port++)
-			free(s->ports[port].priv);
+		free(s->tables.conns);
+		free(s->tables.posted);
+		for (uint32_t port = 0; port < PAIR_PORTS; port++) {
+			struct pair_port *pp = s->ports[port].priv;
+
+			if (pp) {
+				free(pp->open);
+				free_packets(pp->letters);
+				free_packets(pp->late);
+			}
+			free(pp);
+		}
 	}
 	free_packets(p->head);
 	free(p);

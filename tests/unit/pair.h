@@ -13,6 +13,12 @@
 #define PAIR_PORTS 4
 #define PAIR_COMPLETIONS 4096
 
+enum pair_posting {
+	PAIR_POST,	   /* it leaves */
+	PAIR_POST_SWALLOW, /* it never comes to the TC program, or that is not attached */
+	PAIR_POST_LATE,	   /* it comes there once nobody waits for it any more */
+};
+
 enum pair_fate { PAIR_PASS, PAIR_DROP, PAIR_DUPLICATE, PAIR_HOLD, PAIR_SEEN_ONLY, PAIR_CORRUPT };
 
 struct pair;
@@ -22,6 +28,8 @@ struct pair_side {
 	int index;
 	struct engine *engine;
 	struct port ports[PAIR_PORTS];
+	struct post_office offices[PAIR_PORTS];
+	struct post_tables tables;
 	struct conn *conn, *accepted;
 	struct engine_completion done[PAIR_COMPLETIONS];
 	struct mroce_gaps gaps[PAIR_COMPLETIONS]; /* of done[i], if it has any */
@@ -40,8 +48,14 @@ struct pair {
 	uint32_t rng;
 	uint64_t packets;
 	bool port_full; /* tx_begin gives nothing */
+	/* What becomes of a letter handed over; NULL: it gets its envelope. */
+	enum pair_posting (*posting)(struct pair *p, struct packet *letter);
+	uint64_t letters; /* handed over and sent */
 	struct pair_packet *head, **tail;
 };
+
+/* All ports of new pairs put letters into envelopes. */
+extern bool pair_hands_over;
 
 /* cfg: NULL for defaults. nports planes; conn 0 -> 1 is made by pair_connect(). */
 struct pair *pair_new(const struct engine_config *cfg, uint32_t nports);
@@ -49,6 +63,8 @@ struct pair *pair_new_unequal(const struct engine_config *cfg0, const struct eng
 			      uint32_t nports0, uint32_t nports1);
 void pair_free(struct pair *p);
 void pair_connect(struct pair *p);
+/* From now on the ports of a side put letters into envelopes. */
+void pair_hand_over(struct pair *p, int side);
 /* Runs until `until(p)` or `ns` have passed; true if until() came true. until NULL: just run. */
 bool pair_run(struct pair *p, uint64_t ns, bool (*until)(struct pair *p));
 /* Until side has n completions, at most 30 simulated seconds; checks that it came to that. */

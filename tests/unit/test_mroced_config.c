@@ -280,10 +280,10 @@ START_TEST(config_usage__names_every_option)
 	size_t size = 0;
 	FILE *f = open_memstream(&text, &size);
 	static const char *const options[] = {
-		"-i, --interface", "--port",	"--socket",    "--udp-port",
-		"--paths",	   "--cc",	"--config",    "--check-config",
-		"--allow-generic", "--no-nack", "--ring-size", "--verbose",
-		"--pid-file",	   "--version", "--help"
+		"-i, --interface", "--port",	 "--socket",	  "--udp-port",
+		"--paths",	   "--cc",	 "--config",	  "--check-config",
+		"--allow-generic", "--no-nack",	 "--no-handover", "--ring-size",
+		"--verbose",	   "--pid-file", "--version",	  "--help"
 	};
 
 	config_usage(f);
