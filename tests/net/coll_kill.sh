@@ -54,7 +54,7 @@ rank_up() {	# rank mode
 # Rank 0 listens, and is no server of pings.
 knocks() {
 	on h2 timeout -k 5 20 "$build/mroce" --socket "$(sock h2)" ping -c 1 --service 7100 10.1.0.1 >"$work/knock" 2>&1
-	grep "does not speak this" "$work/knock"
+	grep -q "does not speak this" "$work/knock" || { cat "$work/knock" "$work/r0"; return 1; }
 }
 
 others_come() {

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "core/packet.h"
 #include "sim.h"
 
 static const char *const kind_names[] = {
