@@ -16,7 +16,7 @@
 /* As many as are asked about by one POLL if they all take one path. */
 #define BATCH 16
 /* A connection's batch of which nothing was heard (a neighbour not yet known, say): the engine picks for it for so long. */
-#define PAUSE (10 * MSEC)
+#define PAUSE (1 * MSEC)
 /* So long no letter of any batch got an envelope: the engine picks for all, for a while. */
 #define SILENCE (100 * MSEC)
 #define OFF_TIME (10 * SEC)
