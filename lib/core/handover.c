@@ -15,7 +15,10 @@
 
 /* As many as are asked about by one POLL if they all take one path. */
 #define BATCH 16
-/* A connection's batch of which nothing was heard (a neighbour not yet known, say): the engine picks for it for so long. */
+/*
+ * A connection's batch could not be handed in, or nothing was heard of it (a neighbour is not yet known, say): the engine
+ * picks for it for so long.
+ */
 #define PAUSE (1 * MSEC)
 /* So long no letter of any batch got an envelope: the engine picks for all, for a while. */
 #define SILENCE (100 * MSEC)
@@ -140,7 +143,7 @@ static void seal(const struct batch *b, void *buf, const struct letter *l, uint8
 	memcpy(buf, &h, sizeof(h));
 }
 
-/* 0; -ENOBUFS: no room at the port; -EAGAIN: this way is closed; -errno: the letter cannot be built. */
+/* 0; -ENOBUFS: no room at the port; -EAGAIN: letters cannot go this way; -errno: the letter cannot be built. */
 static int hand_in(struct batch *b, struct flow *flow, struct letter *l)
 {
 	uint8_t flags = letter_flags(b->c, l);
@@ -324,9 +327,13 @@ uint32_t handover_send(struct conn *c, struct path *leader, struct letter *l, ui
 			l = next_letter(&b, max);
 	}
 	sent = finish(&b);
-	if (err == -EAGAIN || err == -ENOBUFS) {
+	if (err == -ENOBUFS) {
 		letter_put_back(c, l);
-		path_refused(leader, err == -ENOBUFS);
+		path_refused(leader, true);
+	} else if (err == -EAGAIN) {
+		/* The engine tries the same itself, at once: then it knows whether the way is closed to all packets. */
+		letter_put_back(c, l);
+		c->post_off = c->e->now + PAUSE;
 	} else if (err) {
 		letter_failed(c, l, err);
 	}
