@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include "channel.h"
+#include "link.h"
 
 static uint32_t all_free(const struct channel *ch)
 {
@@ -11,8 +12,14 @@ static uint32_t all_free(const struct channel *ch)
 
 static int post_receive(struct channel *ch, unsigned int i)
 {
-	return mroce_post_recv(ch->conn, CHANNEL_STREAM, ch->mr, (size_t)i * ch->size, ch->size,
-			       CHANNEL_ID | i);
+	unsigned int tries = 0;
+	int err;
+
+	do {
+		err = mroce_post_recv(ch->conn, CHANNEL_STREAM, ch->mr, (size_t)i * ch->size,
+				      ch->size, CHANNEL_ID | i);
+	} while (link_queue_full(err, &tries));
+	return err;
 }
 
 int channel_open(struct channel *ch, struct mroce *m, struct mroce_conn *conn, uint32_t buffers,
@@ -46,7 +53,7 @@ void channel_free(struct channel *ch)
 
 int channel_send(struct channel *ch, const void *msg, size_t len)
 {
-	unsigned int i;
+	unsigned int i, tries = 0;
 	size_t offset;
 	int err;
 
@@ -57,8 +64,10 @@ int channel_send(struct channel *ch, const void *msg, size_t len)
 	i = __builtin_ctz(ch->tx_free);
 	offset = (size_t)(ch->buffers + i) * ch->size;
 	memcpy((char *)mroce_mr_addr(ch->mr) + offset, msg, len);
-	err = mroce_post_send(ch->conn, CHANNEL_STREAM, ch->mr, offset, len,
-			      CHANNEL_ID | (ch->buffers + i));
+	do {
+		err = mroce_post_send(ch->conn, CHANNEL_STREAM, ch->mr, offset, len,
+				      CHANNEL_ID | (ch->buffers + i));
+	} while (link_queue_full(err, &tries));
 	if (!err)
 		ch->tx_free &= ~(1u << i);
 	return err;

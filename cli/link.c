@@ -9,12 +9,16 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 #include "cmd.h"
 #include "common/abi.h"
 #include "link.h"
 
 #define SHOW_SECONDS 5
+/* A second in all. */
+#define QUEUE_PAUSE_NS 50000
+#define QUEUE_TRIES 20000
 #define SHOW_BYTES_MAX (256u << 20)
 
 const char *link_socket(void)
@@ -123,6 +127,16 @@ int link_connect(struct mroce *m, const char *host, uint32_t service, int timeou
 	if (err)
 		link_connect_failed(m, err, host, service, listener);
 	return err;
+}
+
+bool link_queue_full(int err, unsigned int *tries)
+{
+	const struct timespec pause = { .tv_nsec = QUEUE_PAUSE_NS };
+
+	if (err != -EAGAIN || ++*tries > QUEUE_TRIES)
+		return false;
+	nanosleep(&pause, NULL);
+	return true;
 }
 
 const char *link_status(enum mroce_status status)

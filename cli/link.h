@@ -38,6 +38,12 @@ void link_repairs(uint32_t conn_id, struct link_repairs *out);
 /* User and system seconds that the local daemon has used; -1 if that cannot be seen. */
 double link_daemon_cpu(void);
 
+/*
+ * A post said `err`: true if the queue to mroced was full, and it has been waited for a little, so that the post may
+ * be tried again. mroced takes from the queue without help; it is given a second. `tries` starts as 0.
+ */
+bool link_queue_full(int err, unsigned int *tries);
+
 /* Text for a status in which a connection or request ended. */
 const char *link_status(enum mroce_status status);
 

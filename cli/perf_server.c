@@ -82,10 +82,14 @@ static int post_receive(struct client *c, uint32_t stream)
 {
 	bool write = c->request.op == PERF_WRITE || c->request.op == PERF_ECHO_WRITE;
 	uint32_t slot = slot_of(c, stream, c->posted[stream]);
-	int err = mroce_post_recv(c->conn, 1 + stream, write ? NULL : c->memory.mr,
-				  write ? 0 : slot_offset(c, slot), write ? 0 : c->request.size,
-				  slot);
+	unsigned int tries = 0;
+	int err;
 
+	do {
+		err = mroce_post_recv(c->conn, 1 + stream, write ? NULL : c->memory.mr,
+				      write ? 0 : slot_offset(c, slot),
+				      write ? 0 : c->request.size, slot);
+	} while (link_queue_full(err, &tries));
 	if (!err)
 		c->posted[stream]++;
 	return err;
@@ -214,6 +218,7 @@ static int answer(struct client *c, uint32_t stream, uint32_t slot, uint64_t len
 static int take_data(struct client *c, const struct mroce_completion *done)
 {
 	uint32_t stream = done->stream - 1;
+	unsigned int tries = 0;
 	uint64_t j;
 	int err;
 
@@ -230,8 +235,11 @@ static int take_data(struct client *c, const struct mroce_completion *done)
 		check(c, stream, j, done->length);
 	/* The next receive first, so that the client's next message finds it. */
 	err = post_receive(c, stream);
-	if (!err && answers(c))
+	if (err || !answers(c))
+		return err;
+	do {
 		err = answer(c, stream, slot_of(c, stream, j), done->length);
+	} while (link_queue_full(err, &tries));
 	return err;
 }
 

@@ -187,10 +187,21 @@ static int session_new(struct receiver *r, struct mroce_conn *conn)
 
 /* ---- a transfer's beginning ---- */
 
+static int post_receive(struct session *s, uint32_t stream)
+{
+	unsigned int tries = 0;
+	int err;
+
+	do {
+		err = mroce_post_recv(s->conn, stream, NULL, 0, 0, 0);
+	} while (link_queue_full(err, &tries));
+	return err;
+}
+
 static int post_receives(struct session *s)
 {
 	for (uint32_t i = 0; i < s->slots; i++) {
-		int err = mroce_post_recv(s->conn, 1 + i % s->streams, NULL, 0, 0, 0);
+		int err = post_receive(s, 1 + i % s->streams);
 
 		if (err)
 			return err;
@@ -305,7 +316,7 @@ static int take_block(struct session *s, const struct mroce_completion *c)
 		return -EPROTO;
 	s->ready[slot] = true;
 	s->length[slot] = c->length;
-	return mroce_post_recv(s->conn, c->stream, NULL, 0, 0, 0);
+	return post_receive(s, c->stream);
 }
 
 static const char *reason(const struct session *s, int err)
