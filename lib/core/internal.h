@@ -311,6 +311,7 @@ struct path {
 	uint64_t probe_sent, mtu_at;
 	uint16_t mtu_told; /* the limit that the log has */
 	uint8_t index, remote_port;
+	uint8_t run;	/* packets that it takes before another path of its port: spray.c */
 	uint8_t reason; /* enum path_reason */
 	bool dead;
 	bool leaving; /* takes nothing new, and changes its route once it is empty */
@@ -530,6 +531,7 @@ struct engine {
 	uint64_t hint_at, hinted_at;
 	struct drain drains[MROCE_MAX_PORTS];
 	uint32_t blocked; /* bit per port: no room in this run */
+	bool crowded;	  /* more than one connection has something to send */
 	bool barred;	  /* some connection has a path whose way is closed */
 	uint64_t blocked_since, blocked_until;
 	uint64_t overslept_at; /* engine_run() came far later than its deadline */

@@ -2,6 +2,8 @@
 /* Which path takes the next packet: the one least filled in relation to its window. */
 #include "core/internal.h"
 
+#define RUN 8 /* half of the packets after which a path is asked about */
+
 /*
  * Without the packet itself: paths with nothing in flight take turns, whatever their windows, and the one with
  * a queue loses its turn. Otherwise, where few packets fly, the largest window would get them all.
@@ -9,6 +11,30 @@
 static bool less_filled(const struct path *a, const struct path *b)
 {
 	return (uint64_t)a->in_flight * b->cc.window < (uint64_t)b->in_flight * a->cc.window;
+}
+
+/*
+ * A connection alone sprays packet by packet. Among many, each has few packets at a time, and if each packet were on
+ * another path, each were asked about and answered by itself. So there one path of a port takes RUN packets before the
+ * next has its turn. Ports, which are planes, take turns with every packet all the same.
+ */
+static bool better(const struct path *a, const struct path *b)
+{
+	if (a->port == b->port && (a->run || b->run))
+		return a->run;
+	return less_filled(a, b);
+}
+
+static void run_on(struct conn *c, struct path *p)
+{
+	if (p->run) {
+		p->run--;
+		return;
+	}
+	for (uint32_t i = 0; i < c->npaths; i++)
+		if (c->paths[i].port == p->port)
+			c->paths[i].run = 0;
+	p->run = c->e->crowded ? RUN - 1 : 0;
 }
 
 static bool has_room(const struct path *p)
@@ -50,7 +76,7 @@ static struct path *pick(struct conn *c, int avoid, bool steering)
 			sound = any_sound(c);
 		if (!is_sound(p) && sound)
 			continue;
-		if (!best || less_filled(p, best))
+		if (!best || better(p, best))
 			best = p;
 	}
 	return best;
@@ -110,7 +136,9 @@ struct path *spray_pick(struct conn *c, int avoid)
 	}
 	if (!best && avoid >= 0 && avoid < c->npaths && has_room(&c->paths[avoid]))
 		best = &c->paths[avoid];
-	if (best)
+	if (best) {
 		c->spray_at = best->index + 1u;
+		run_on(c, best);
+	}
 	return best;
 }

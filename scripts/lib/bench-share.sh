@@ -292,27 +292,30 @@ measure_mark()
 
 # ---- thousands of connections ----
 
-cost_conns() { echo $((5 + reps * (15 + 2 * seconds))); }
+cost_conns() { echo $((5 + reps * (30 + 10 * seconds))); }
 # One pair of daemons for each turn: what is measured begins with setting up all connections.
 measure_conns()
 {
-	local i
+	local i size
 	[ -x "$BUILD/tests/net/scale" ] || die "$BUILD/tests/net/scale is missing: run make net-tests first"
 	for ((i = 0; i < reps; i++)); do
-		turn "conns, turn $((i + 1)) of $reps"
-		build_ours o 2 1 --direct
-		conns_once
-		remove_fabrics
+		for size in 16384 262144; do
+			turn "conns, writes of $((size / 1024)) KiB, turn $((i + 1)) of $reps"
+			build_ours o 2 1 --direct
+			conns_once $size
+			remove_fabrics
+		done
 	done
 	table conns
 }
 
-conns_once()
+conns_once()	# bytes of a write
 {
-	local scale=$BUILD/tests/net/scale place line deadline=$((SECONDS + 240))
+	# One write on each of all is 1 GiB: long enough for several.
+	local size=$1 ms=$((seconds * 1000 * ($1 > 16384 ? 4 : 1))) scale=$BUILD/tests/net/scale place line deadline=$((SECONDS + 240))
 	: >"$work/scale-server"
 	: >"$work/scale-load"
-	spawn o h2 "$work/scale-server" "$scale" serve "$(socket_of o h2)" $CONNECTIONS
+	spawn o h2 "$work/scale-server" "$scale" serve "$(socket_of o h2)" $CONNECTIONS "$size"
 	helpers=("$spawned")
 	until place=$(sed -n 's/^memory //p' "$work/scale-server" | grep .); do
 		[ $SECONDS -lt $deadline ] || die "scale serve does not start"
@@ -322,7 +325,7 @@ conns_once()
 	mkfifo "$work/hold"
 	exec 7<>"$work/hold" # it ends when it reads the end of this
 	# shellcheck disable=SC2086
-	nsenter "$(net_of o h1)" "$scale" load "$(socket_of o h1)" 10.1.0.2 $CONNECTIONS $((seconds * 1000)) $place \
+	nsenter "$(net_of o h1)" "$scale" load "$(socket_of o h1)" 10.1.0.2 $CONNECTIONS "$ms" $place "$size" \
 		<"$work/hold" >"$work/scale-load" 2>&1 &
 	helpers+=("$!")
 	until line=$(grep '^connections=' "$work/scale-load"); do
@@ -332,13 +335,13 @@ conns_once()
 		fi
 		sleep 0.1
 	done
-	conns_samples "$line"
+	conns_samples "$line" "$((size / 1024)) KiB"
 	exec 7>&-
 	end_processes "${helpers[@]}"
 	helpers=()
 }
 
-conns_samples()
+conns_samples()	# line size
 {
 	local pair one="" all="" key value
 	for pair in $1; do
@@ -346,13 +349,13 @@ conns_samples()
 		case $key in
 		one_mbps) one=$value ;;
 		all_mbps) all=$value ;;
-		jain) sample conns "Jain's index" mroce index "$value" ;;
+		jain) sample conns "$2 each: Jain's index" mroce index "$value" ;;
 		setup_ms) sample conns "set-up, each" mroce ms "$(awk -v m="$value" -v n=$CONNECTIONS 'BEGIN { print m / n }')" ;;
 		esac
 	done
-	sample conns "one connection" mroce Mbit/s "$one"
-	sample conns "$CONNECTIONS connections" mroce Mbit/s "$all"
-	sample conns "all connections / one" mroce ratio "$(awk -v a="$all" -v o="$one" 'BEGIN { print o ? a / o : 0 }')"
+	sample conns "$2 each: one connection" mroce Mbit/s "$one"
+	sample conns "$2 each: $CONNECTIONS connections" mroce Mbit/s "$all"
+	sample conns "$2 each: all / one" mroce ratio "$(awk -v a="$all" -v o="$one" 'BEGIN { print o ? a / o : 0 }')"
 	sample conns "memory of one" mroce KiB "$("$BUILD/mroce" --socket "$(socket_of o h1)" -j show conn | python3 -c '
 import json, sys
 c = json.load(sys.stdin)["connections"]

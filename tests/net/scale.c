@@ -2,14 +2,17 @@
 /*
  * Thousands of connections between two daemons.
  *
- *	scale serve SOCKET N           takes N connections; prints address and rkey of its memory first
- *	scale load SOCKET HOST N MS    opens N connections by several contexts; writes on the first alone for MS
- *	                               milliseconds, then on all for as long
+ *	scale serve SOCKET N [SIZE]
+ *		takes N connections; prints address and rkey of its memory first
+ *	scale load SOCKET HOST N MS ADDRESS RKEY [SIZE]
+ *		opens N connections by several contexts; has 1 MiB of writes of SIZE outstanding on the first alone for
+ *		MS milliseconds, then one on each of all for as long
  *
  * load prints one line of key=value: set-up time, goodput of one and of all, Jain's index, bytes of memory.
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +21,9 @@
 
 #define SERVICE 4910
 #define CONTEXTS 4
-#define SIZE 16384u
-#define ALONE 64 /* writes outstanding on the first connection while it is alone */
+#define SIZE 16384u /* of a write, unless the command line says otherwise */
+#define LARGEST (1u << 20)
+#define ALONE (1u << 20) /* bytes outstanding on the first connection while it is alone */
 #define BATCH 256
 #define CONNECT_MS 20000
 #define ACCEPT_MS 60000
@@ -27,7 +31,7 @@
 static struct mroce *contexts[CONTEXTS];
 static struct mroce_mr *memory[CONTEXTS];
 static uint64_t remote, *bytes;
-static uint32_t rkey;
+static uint32_t rkey, size = SIZE;
 
 static uint64_t now_ns(void)
 {
@@ -47,7 +51,7 @@ static void open_context(int i, const char *socket, int access)
 {
 	if (mroce_open(socket, &contexts[i]))
 		die("open", NULL);
-	if (mroce_alloc(contexts[i], SIZE, access, &memory[i]))
+	if (mroce_alloc(contexts[i], size, access, &memory[i]))
 		die("memory", contexts[i]);
 }
 
@@ -74,7 +78,7 @@ static _Noreturn void serve(const char *socket, uint32_t n)
 
 static void post(struct mroce_conn *c, uint32_t i)
 {
-	if (mroce_post_write(c, 0, memory[i % CONTEXTS], 0, SIZE, remote, rkey, i))
+	if (mroce_post_write(c, 0, memory[i % CONTEXTS], 0, size, remote, rkey, i))
 		die("write", contexts[i % CONTEXTS]);
 }
 
@@ -97,7 +101,7 @@ static void drive(struct mroce_conn **conns, uint32_t outstanding, uint64_t unti
 						mroce_status_text(done[i].status));
 					exit(1);
 				}
-				bytes[done[i].id] += again ? SIZE : 0;
+				bytes[done[i].id] += again ? size : 0;
 				if (again)
 					post(conns[done[i].id], (uint32_t)done[i].id);
 				else
@@ -145,9 +149,9 @@ static int load(const char *socket, const char *host, uint32_t n, uint64_t ms)
 			die("connect", contexts[i % CONTEXTS]);
 	}
 	setup = now_ns() - start;
-	for (uint32_t i = 0; i < ALONE; i++)
+	for (uint32_t i = 0; i < ALONE / size; i++)
 		post(conns[0], 0);
-	drive(conns, ALONE, now_ns() + ms * 1000000);
+	drive(conns, ALONE / size, now_ns() + ms * 1000000);
 	one = sum_and_clear(n);
 	for (uint32_t i = 0; i < n; i++)
 		post(conns[i], i);
@@ -167,13 +171,25 @@ static int load(const char *socket, const char *host, uint32_t n, uint64_t ms)
 
 int main(int argc, char **argv)
 {
-	if (argc == 4 && strcmp(argv[1], "serve") == 0)
+	bool serves = argc >= 4 && argc <= 5 && strcmp(argv[1], "serve") == 0;
+	bool loads = argc >= 8 && argc <= 9 && strcmp(argv[1], "load") == 0;
+
+	if (serves && argc == 5)
+		size = (uint32_t)atoi(argv[4]);
+	if (loads && argc == 9)
+		size = (uint32_t)atoi(argv[8]);
+	if (!size || size > LARGEST) {
+		fprintf(stderr, "scale: SIZE is 1 to %u bytes\n", LARGEST);
+		return 2;
+	}
+	if (serves)
 		serve(argv[2], (uint32_t)atoi(argv[3]));
-	if (argc == 8 && strcmp(argv[1], "load") == 0) {
+	if (loads) {
 		remote = strtoull(argv[6], NULL, 10);
 		rkey = (uint32_t)strtoul(argv[7], NULL, 10);
 		return load(argv[2], argv[3], (uint32_t)atoi(argv[4]), strtoull(argv[5], NULL, 10));
 	}
-	fputs("usage: scale serve SOCKET N | scale load SOCKET HOST N MS ADDRESS RKEY\n", stderr);
+	fputs("usage: scale serve SOCKET N [SIZE] | scale load SOCKET HOST N MS ADDRESS RKEY [SIZE]\n",
+	      stderr);
 	return 2;
 }

@@ -4,6 +4,7 @@
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "core/cc.h"
 #include "pair.h"
 #include "unit.h"
 
@@ -634,6 +635,73 @@ static uint32_t chunk_of(const struct world *w, int side)
 }
 
 /* Chunks under way that fit no longer go by the other plane; when that shrinks too, the message is cut anew. */
+/* How often the data of the first connection seen goes on on another path, as long as no window is full. */
+#define RUNS_SEEN 64
+static struct {
+	uint32_t cid, data, changes;
+	uint8_t path;
+} runs;
+
+static enum pair_fate count_runs(struct pair *p, int from, struct packet *pk, const struct ip *remote)
+{
+	(void)p;
+	(void)remote;
+	if (from != 0 || pk->type != MROCE_DATA || (runs.cid && pk->cid != runs.cid) ||
+	    runs.data == RUNS_SEEN)
+		return PAIR_PASS;
+	runs.cid = pk->cid;
+	runs.changes += !runs.data++ || pk->path != runs.path;
+	runs.path = pk->path;
+	return PAIR_PASS;
+}
+
+static void write_on(struct world *w, struct conn *c)
+{
+	struct work_request wr = {
+		.opcode = MROCE_WR_WRITE,
+		.stream = 1,
+		.key = w->key[0],
+		.addr = (uintptr_t)w->mem[0],
+		.len = w->size,
+		.raddr = (uintptr_t)w->mem[1],
+		.rkey = w->key[1],
+	};
+
+	ck_assert_int_eq(engine_post(c, &wr, w->p->now), 0);
+}
+
+/* One connection: packet by packet. Two that have something to send: runs, on one path of each port at a time. */
+START_TEST(path__runs_in_a_crowd)
+{
+	struct engine_config cfg;
+	struct conn *second;
+	struct world w;
+	struct ip to;
+
+	engine_config_default(&cfg);
+	cfg.cc = &cc_fixed;
+	w = world_new(&cfg, 1, 2000000);
+	to = w.p->side[1].ports[0].addr;
+	ck_assert_int_eq(engine_listen(w.p->side[1].engine, 5, NULL, 1), 0);
+	ck_assert_int_eq(
+		engine_connect(w.p->side[0].engine, &to, 5, NULL, NULL, w.p->now, &second), 0);
+	pair_run(w.p, 100000000ull, NULL);
+	ck_assert_int_eq(w.p->side[0].connected, 2);
+	memset(&runs, 0, sizeof(runs));
+	w.p->fate = count_runs;
+	write_on(&w, w.p->side[0].conn);
+	if (_i)
+		write_on(&w, second);
+	pair_wait(w.p, 0, 1 + (uint32_t)_i);
+	ck_assert_uint_eq(runs.data, RUNS_SEEN);
+	if (_i)
+		ck_assert_uint_le(runs.changes, RUNS_SEEN / 4);
+	else
+		ck_assert_uint_ge(runs.changes, RUNS_SEEN - 1);
+	world_free(&w);
+}
+END_TEST
+
 START_TEST(path__mtu_lowered)
 {
 	struct world w = world_new(NULL, 2, 4000000);
@@ -1154,6 +1222,7 @@ static Suite *engine_suite(void)
 	tcase_add_test(t, network__acks_and_polls_lost);
 	tcase_add_test(t, path__dead_plane_is_left_and_found_again);
 	tcase_add_loop_test(t, path__port_down_and_up, 0, 2);
+	tcase_add_loop_test(t, path__runs_in_a_crowd, 0, 2);
 	tcase_add_loop_test(t, path__mtu_lowered, 0, 2);
 	tcase_add_loop_test(t, path__narrow_from_the_beginning, 0, 2);
 	tcase_add_loop_test(t, path__becomes_narrow, 0, 2);
