@@ -201,7 +201,8 @@ static void check_foreign(struct report *r, const char *name, const struct adopt
 {
 	report_line(r, VERDICT_FAIL, name,
 		    found->shared ? "share = yes in mroced.conf puts mroced's program beside it"
-				  : "ip link set IFACE xdp off, if it is not needed; or choose another interface",
+				  : "ip link set IFACE xdp off, if it is not needed; or choose "
+				    "another interface",
 		    "XDP program %s (id %u) is attached and is not mroce's",
 		    found->name[0] ? found->name : "(name not visible)", found->prog_id);
 }

@@ -93,7 +93,8 @@ void link_connect_failed(const struct mroce *m, int err, const char *host, uint3
 		     host, service);
 		return;
 	case EKEYREJECTED:
-		fail("%s: its mroced answers, but the two hosts do not have the same pre-shared key: "
+		fail("%s: its mroced answers, but the two hosts do not have the same pre-shared "
+		     "key: "
 		     "compare [security] psk_file of both",
 		     host);
 		return;

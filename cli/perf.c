@@ -303,8 +303,9 @@ static int complete_options(void)
 	if (opts.p.deadline_us && !opts.p.max_missing)
 		return opt_misuse(&perf_table, "--deadline needs --max-missing");
 	if (opts.p.max_missing && (opts.latency || opts.check || !strcmp(opts.op, "read")))
-		return opt_misuse(&perf_table,
-				  "--max-missing goes with neither --latency, --check nor --op read");
+		return opt_misuse(
+			&perf_table,
+			"--max-missing goes with neither --latency, --check nor --op read");
 	if (choose_op())
 		return EXIT_USAGE;
 	if (opts.both)

@@ -87,8 +87,8 @@ static int post_receive(struct client *c, uint32_t stream)
 
 	do {
 		err = mroce_post_recv(c->conn, 1 + stream, write ? NULL : c->memory.mr,
-				      write ? 0 : slot_offset(c, slot),
-				      write ? 0 : c->request.size, slot);
+				      write ? 0 : slot_offset(c, slot), write ? 0 : c->request.size,
+				      slot);
 	} while (link_queue_full(err, &tries));
 	if (!err)
 		c->posted[stream]++;

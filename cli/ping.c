@@ -154,9 +154,9 @@ static void print_paths(const json_t *paths)
 	json_array_foreach(paths, i, p)
 	{
 		printf("%-5.0f %-5.0f %-24s %-6.0f %-6s %10.0f %10.0f %10.0f %9.0f\n",
-		       json_num(p, "path"), json_num(p, "port"), json_str(p, "remote"), json_num(p, "sport"),
-		       json_str(p, "state"), json_num(p, "srtt_us"), json_num(p, "min_rtt_us"),
-		       json_num(p, "rttvar_us"), json_num(p, "repairs"));
+		       json_num(p, "path"), json_num(p, "port"), json_str(p, "remote"),
+		       json_num(p, "sport"), json_str(p, "state"), json_num(p, "srtt_us"),
+		       json_num(p, "min_rtt_us"), json_num(p, "rttvar_us"), json_num(p, "repairs"));
 	}
 }
 

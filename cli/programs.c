@@ -20,7 +20,8 @@ static void log_line(int level, const char *fmt, ...)
 	va_end(args);
 }
 
-static int look_at(const char *interface, uint32_t ifindex, int (*fn)(void *ctx, struct program *p), void *ctx)
+static int look_at(const char *interface, uint32_t ifindex, int (*fn)(void *ctx, struct program *p),
+		   void *ctx)
 {
 	struct program p = { .interface = interface, .ifindex = ifindex };
 	int xsks, err = adopt_find(ifindex, &p.found);

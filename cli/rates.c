@@ -144,9 +144,8 @@ static json_t *rates_of(const struct kind *k, const json_t *before, const json_t
 	json_t *o;
 	size_t i;
 
-	json_array_foreach(json_object_get(now, k->list), i, o)
-		json_array_append_new(out, rate_of(k, json_object_get(old, name_of(k, o, name)), o,
-						   seconds));
+	json_array_foreach(json_object_get(now, k->list), i, o) json_array_append_new(
+		out, rate_of(k, json_object_get(old, name_of(k, o, name)), o, seconds));
 	json_decref(old);
 	return out;
 }

@@ -71,12 +71,8 @@ static void catch_signals(void)
 	static const struct {
 		int number;
 		void (*handler)(int number);
-	} wanted[] = { { SIGWINCH, on_resize },
-		       { SIGTSTP, on_suspend },
-		       { SIGINT, on_stop },
-		       { SIGQUIT, on_stop },
-		       { SIGTERM, on_stop },
-		       { SIGHUP, on_stop } };
+	} wanted[] = { { SIGWINCH, on_resize }, { SIGTSTP, on_suspend }, { SIGINT, on_stop },
+		       { SIGQUIT, on_stop },	{ SIGTERM, on_stop },	 { SIGHUP, on_stop } };
 	sigset_t blocked;
 
 	sigemptyset(&blocked);

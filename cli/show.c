@@ -14,14 +14,15 @@ static bool want_dump, from_maps;
 static const struct opt show_opts[] = {
 	{ 'd', "dump", NULL, "tab-separated, a line an object, for scripts", OPT_FLAG, &want_dump,
 	  0, 0 },
-	{ 0, "maps", NULL, "counters: from the BPF maps of interfaces here, without mroced", OPT_FLAG, &from_maps,
-	  0, 0 },
+	{ 0, "maps", NULL, "counters: from the BPF maps of interfaces here, without mroced",
+	  OPT_FLAG, &from_maps, 0, 0 },
 	{ 0 },
 };
 
 static const struct opt_table show_table = {
 	.command = "mroce show",
-	.args = "[OPTIONS] [port | conn | path | stream | counters | config | errors | all] [CONN-ID]",
+	.args = "[OPTIONS] [port | conn | path | stream | counters | config | errors | all] "
+		"[CONN-ID]",
 	.about = "Shows what mroced on this host is doing; without an argument, a summary.",
 	.opts = show_opts,
 	.json = true,
@@ -132,9 +133,11 @@ static int ask_maps(json_t **root)
 	if (!err)
 		return EXIT_SUCCESS;
 	if (err == -ENOENT)
-		return fail("no interface here has mroce's XDP program: mroced does not run, or uses sockets "
+		return fail("no interface here has mroce's XDP program: mroced does not run, or "
+			    "uses sockets "
 			    "(--port socket), or is in another network namespace");
-	return fail("the maps cannot be read: %s%s", strerror(-err), err == -EPERM ? "; use sudo" : "");
+	return fail("the maps cannot be read: %s%s", strerror(-err),
+		    err == -EPERM ? "; use sudo" : "");
 }
 
 static int ask(const char *what, uint32_t id, json_t **root)

@@ -48,9 +48,10 @@ static json_t *counter_list(const uint64_t counters[MROCE_COUNTERS])
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < nreasons; i++)
-		json_array_append_new(list, json_pack("{s:s,s:i,s:s,s:I,s:s}", "name", reasons[i].name,
-						      "number", reasons[i].number, "kind", reasons[i].kind,
-						      "kernel", (json_int_t)counters[reasons[i].number],
+		json_array_append_new(list, json_pack("{s:s,s:i,s:s,s:I,s:s}", "name",
+						      reasons[i].name, "number", reasons[i].number,
+						      "kind", reasons[i].kind, "kernel",
+						      (json_int_t)counters[reasons[i].number],
 						      "text", reasons[i].text));
 	return list;
 }

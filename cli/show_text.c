@@ -98,7 +98,8 @@ static void port_row(struct table *t, const json_t *p)
 	table_cell(t, "%s", is_up(p) ? "up" : "DOWN");
 	cell_any(t, p, "mtu");
 	table_cell(t, "%s",
-		   json_num(p, "speed_mbps") > 0 ? format_rate(buf, json_num(p, "speed_mbps") * 1e6) : "-");
+		   json_num(p, "speed_mbps") > 0 ? format_rate(buf, json_num(p, "speed_mbps") * 1e6)
+						 : "-");
 	cells_any(t, p, back);
 }
 
@@ -120,8 +121,9 @@ static void print_frames(const json_t *port)
 		return;
 	printf("  %s: frames total %.0f free %.0f fill %.0f rx %.0f tx %.0f completion %.0f held "
 	       "%.0f\n",
-	       json_str(port, "name"), json_num(f, "total"), json_num(f, "free"), json_num(f, "fill"), json_num(f, "rx"),
-	       json_num(f, "tx"), json_num(f, "completion"), json_num(f, "held"));
+	       json_str(port, "name"), json_num(f, "total"), json_num(f, "free"),
+	       json_num(f, "fill"), json_num(f, "rx"), json_num(f, "tx"), json_num(f, "completion"),
+	       json_num(f, "held"));
 }
 
 /* Socket ports only. */
@@ -129,8 +131,9 @@ static void print_picker(const json_t *port)
 {
 	if (json_object_get(port, "paths_by"))
 		printf("  %s: paths are picked by the %s (%s), letters %.0f, returned %.0f\n",
-		       json_str(port, "name"), json_str(port, "paths_by"), json_str(port, "paths_reason"),
-		       json_num(port, "letters"), json_num(port, "letters_returned"));
+		       json_str(port, "name"), json_str(port, "paths_by"),
+		       json_str(port, "paths_reason"), json_num(port, "letters"),
+		       json_num(port, "letters_returned"));
 }
 
 static void port_table(const json_t *list)
@@ -168,17 +171,20 @@ static void print_conn(const json_t *c)
 {
 	char tx[UNIT_TEXT], rx[UNIT_TEXT], age[UNIT_TEXT];
 
-	printf("%s %s peer %s service %.0f pid %.0f uid %.0f\n", json_str(c, "id"), json_str(c, "state"),
-	       json_str(c, "peer"), json_num(c, "service"), json_num(c, "owner_pid"), json_num(c, "owner_uid"));
+	printf("%s %s peer %s service %.0f pid %.0f uid %.0f\n", json_str(c, "id"),
+	       json_str(c, "state"), json_str(c, "peer"), json_num(c, "service"),
+	       json_num(c, "owner_pid"), json_num(c, "owner_uid"));
 	printf("\t tx %s in %.0f msgs rx %s in %.0f msgs paths:%.0f streams:%.0f queued:%.0f "
 	       "repairs:%.0f spurious:%.0f dup_chunks:%.0f heard %s ago\n",
 	       format_bytes(tx, (uint64_t)json_num(c, "tx_bytes")), json_num(c, "tx_messages"),
 	       format_bytes(rx, (uint64_t)json_num(c, "rx_bytes")), json_num(c, "rx_messages"),
-	       json_num(c, "paths"), json_num(c, "streams"), json_num(c, "queued_requests"), json_num(c, "repairs"),
-	       json_num(c, "spurious_repairs"), json_num(c, "duplicate_chunks"),
+	       json_num(c, "paths"), json_num(c, "streams"), json_num(c, "queued_requests"),
+	       json_num(c, "repairs"), json_num(c, "spurious_repairs"),
+	       json_num(c, "duplicate_chunks"),
 	       format_span(age, json_num(c, "last_heard_us") / 1e6));
 	if (json_num(c, "tolerant_complete") + json_num(c, "tolerant_forgiven") +
-	    json_num(c, "tolerant_over_bound") > 0)
+		    json_num(c, "tolerant_over_bound") >
+	    0)
 		printf("\t tolerant: complete:%.0f forgiven:%.0f over_bound:%.0f missing %s\n",
 		       json_num(c, "tolerant_complete"), json_num(c, "tolerant_forgiven"),
 		       json_num(c, "tolerant_over_bound"),
@@ -235,32 +241,22 @@ static void print_path_sum(const json_t *conn, const json_t *paths)
 void show_paths(const json_t *list)
 {
 	static const char *const heads[] = { "CONN",	 ">PATH",    ">PORT",	"REMOTE",
-					     ">SPORT",	 "STATE",    "REASON",	">CWND", ">INFL",
-					     ">SRTT-US", ">MIN-US",  ">TX-PKT", ">REPAIRS",
-					     ">SPUR",	 ">RTOS",    ">NACKS",	">DEATHS", ">MOVES", ">MTU",
-					     ">RX-PKT",	 ">RX-GAPS", ">REORD",	NULL };
-	static const char *const keys[] = { "conn",
-					    "path",
-					    "port",
-					    "remote",
-					    "sport",
-					    "state",
-					    "reason",
-					    "cwnd",
-					    "in_flight",
-					    "srtt_us",
-					    "min_rtt_us",
-					    "tx_packets",
-					    "repairs",
-					    "spurious",
-					    "rtos",
-					    "nacks",
-					    "deaths",
-					    "moves",
-					    "mtu",
-					    "rx_packets",
-					    "rx_gaps",
-					    "reorder_tolerance",
+					     ">SPORT",	 "STATE",    "REASON",	">CWND",
+					     ">INFL",	 ">SRTT-US", ">MIN-US", ">TX-PKT",
+					     ">REPAIRS", ">SPUR",    ">RTOS",	">NACKS",
+					     ">DEATHS",	 ">MOVES",   ">MTU",	">RX-PKT",
+					     ">RX-GAPS", ">REORD",   NULL };
+	static const char *const keys[] = { "conn",	  "path",
+					    "port",	  "remote",
+					    "sport",	  "state",
+					    "reason",	  "cwnd",
+					    "in_flight",  "srtt_us",
+					    "min_rtt_us", "tx_packets",
+					    "repairs",	  "spurious",
+					    "rtos",	  "nacks",
+					    "deaths",	  "moves",
+					    "mtu",	  "rx_packets",
+					    "rx_gaps",	  "reorder_tolerance",
 					    NULL };
 	struct table t;
 	const json_t *p;

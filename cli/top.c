@@ -15,7 +15,6 @@
 #include "units.h"
 #include "mroce/wire.h"
 
-
 static bool batch, want_paths;
 static uint64_t rounds;
 static double delay = 1;
@@ -106,9 +105,8 @@ static void paths_of(const json_t *paths, const char *conn, char text[MROCE_MAX_
 	size_t n = 0, i;
 	json_t *p;
 
-	json_array_foreach(paths, i,
-			   p) if (!strcmp(json_str(p, "conn"), conn) && n < MROCE_MAX_PATHS)
-		text[n++] = json_str(p, "state")[0];
+	json_array_foreach(paths, i, p) if (!strcmp(json_str(p, "conn"), conn) &&
+					    n < MROCE_MAX_PATHS) text[n++] = json_str(p, "state")[0];
 	text[n] = '\0';
 }
 

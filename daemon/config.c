@@ -308,7 +308,8 @@ static int set(struct config *c, const struct setting *s, const char *value, con
 			return bad(p, value, "a kind of port: afxdp, socket or auto");
 		return set_text(text_of(c, s), value);
 	case KIND_TEXT:
-		if (s->offset == AT(metrics) && !metrics_address(value, &(struct metrics_address){ 0 }))
+		if (s->offset == AT(metrics) &&
+		    !metrics_address(value, &(struct metrics_address){ 0 }))
 			return bad(p, value, "ADDRESS:PORT, [ADDRESS]:PORT or the path of a socket");
 		if (!*value)
 			return bad(p, value, "a path");
@@ -331,7 +332,8 @@ struct reading {
 };
 
 /* An interface list begins where its first line is. */
-static void set_origin(struct config *c, const struct setting *s, enum config_origin origin, int line)
+static void set_origin(struct config *c, const struct setting *s, enum config_origin origin,
+		       int line)
 {
 	size_t i = (size_t)(s - settings);
 
@@ -412,8 +414,10 @@ static int check_private(int fd, const char *path, char *error, size_t size)
 	if (S_ISREG(st.st_mode) && !(st.st_mode & (S_IRWXG | S_IRWXO)) &&
 	    (st.st_uid == 0 || st.st_uid == geteuid()))
 		return 0;
-	snprintf(error, size, "%s holds a key and must be a file that only its owner, root or uid %u, "
-			      "can read: chmod 600 %s", path, geteuid(), path);
+	snprintf(error, size,
+		 "%s holds a key and must be a file that only its owner, root or uid %u, "
+		 "can read: chmod 600 %s",
+		 path, geteuid(), path);
 	return -EPERM;
 }
 
@@ -426,7 +430,8 @@ static int read_psk(int fd, const char *path, uint8_t out[CONFIG_KEY_LEN], char 
 	while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == '\r'))
 		n--;
 	if (n < CONFIG_PSK_MIN || n > CONFIG_PSK_MAX) {
-		snprintf(error, size, "%s: a key has %d to %d characters (`openssl rand -hex 32` makes one)",
+		snprintf(error, size,
+			 "%s: a key has %d to %d characters (`openssl rand -hex 32` makes one)",
 			 path, CONFIG_PSK_MIN, CONFIG_PSK_MAX);
 		err = -EINVAL;
 	} else {
@@ -447,14 +452,15 @@ int config_psk(const struct config *c, uint8_t out[CONFIG_KEY_LEN], char *error,
 		return -EINVAL;
 	}
 	if (c->psk) {
-		crypto_generichash(out, CONFIG_KEY_LEN, (const uint8_t *)c->psk, strlen(c->psk), NULL,
-				   0);
+		crypto_generichash(out, CONFIG_KEY_LEN, (const uint8_t *)c->psk, strlen(c->psk),
+				   NULL, 0);
 		return 1;
 	}
 	fd = open(c->psk_file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0) {
 		err = -errno;
-		snprintf(error, error_size, "[security] psk_file %s: %s", c->psk_file, strerror(-err));
+		snprintf(error, error_size, "[security] psk_file %s: %s", c->psk_file,
+			 strerror(-err));
 		return err;
 	}
 	err = check_private(fd, c->psk_file, error, error_size);

@@ -180,7 +180,8 @@ static int make_inplace(struct client *c, int fd, struct region_params *p, struc
 	if (!c->process)
 		err = process_open(c->pid, c->process_watch.fd, c->uid, &c->process);
 	if (err) {
-		*why = "mroced may not reach the memory of the process (it has changed its user or is "
+		*why = "mroced may not reach the memory of the process (it has changed its user or "
+		       "is "
 		       "not dumpable, or mroced lacks CAP_SYS_PTRACE); use mroce_alloc()";
 		return err;
 	}
@@ -246,8 +247,9 @@ static void on_listen(struct client *c, const struct abi_msg *q, int fds[CTL_MAX
 		return;
 	}
 	if (c->quota->services >= c->d->cfg->services) {
-		refuse(c, q, -EDQUOT, "user %u listens for %u services already, see [quota] services",
-		       c->uid, c->quota->services);
+		refuse(c, q, -EDQUOT,
+		       "user %u listens for %u services already, see [quota] services", c->uid,
+		       c->quota->services);
 		return;
 	}
 	l = calloc(1, sizeof(*l));

@@ -76,7 +76,7 @@ struct daemon {
 	double busy_ratio;		/* of the last whole one */
 	bool port_woken;
 	bool stop;
-	void (*reload)(struct daemon *d); /* reads the configuration anew; NULL: cannot */
+	void (*reload)(struct daemon *d);     /* reads the configuration anew; NULL: cannot */
 	uint64_t rx_packets, told_rx_packets; /* so far, and when systemd was told last */
 	char told[160];			      /* what systemd was told last */
 };

@@ -55,8 +55,8 @@ static bool errors_go_to_the_journal(void)
 	unsigned long long dev, ino;
 	struct stat st;
 
-	return stream && sscanf(stream, "%llu:%llu", &dev, &ino) == 2 && !fstat(STDERR_FILENO, &st) &&
-	       st.st_dev == dev && st.st_ino == ino;
+	return stream && sscanf(stream, "%llu:%llu", &dev, &ino) == 2 &&
+	       !fstat(STDERR_FILENO, &st) && st.st_dev == dev && st.st_ino == ino;
 }
 
 void journal_init(bool verbose)

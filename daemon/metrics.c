@@ -150,8 +150,8 @@ static void write_events(FILE *f, const struct metrics_snapshot *s)
 			(unsigned long long)s->log_lines[i]);
 }
 
-static void write_packets(FILE *f, const struct metrics_snapshot *s, const char *name, const char *label,
-			  const char *help, size_t from, size_t to)
+static void write_packets(FILE *f, const struct metrics_snapshot *s, const char *name,
+			  const char *label, const char *help, size_t from, size_t to)
 {
 	head(f, name, "counter", help);
 	for (const struct reason *r = &reasons[from]; r < &reasons[to]; r++)
@@ -164,12 +164,13 @@ static void write_packets(FILE *f, const struct metrics_snapshot *s, const char 
 
 static void write_reasons(FILE *f, const struct metrics_snapshot *s)
 {
-	write_packets(f, s, "packets_dropped_total", "reason",
-		      "Packets of ours that were dropped, by reason, in the kernel's programs and in the daemon.",
-		      0, ndrops);
+	write_packets(
+		f, s, "packets_dropped_total",
+		"reason", "Packets of ours that were dropped, by reason, in the kernel's programs and in the daemon.",
+		0, ndrops);
 	write_packets(f, s, "packets_total", "outcome",
-		      "What else became of packets, in the kernel's programs and in the daemon.", ndrops,
-		      nreasons);
+		      "What else became of packets, in the kernel's programs and in the daemon.",
+		      ndrops, nreasons);
 }
 
 static void port_gauge(FILE *f, const struct metrics_snapshot *s, const char *name,

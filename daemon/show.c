@@ -69,18 +69,19 @@ static json_t *show_conn(const struct daemon *d, struct conn *conn)
 	json_t *o;
 
 	engine_conn_stats(conn, d->now, &st);
-	o = json_pack("{s:o,s:o,s:I,s:s,s:i,s:i,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}",
-			 "id", hex(st.id), "peer", address(engine_conn_peer(conn)), "service",
-			 (json_int_t)st.service, "state", state_name(s, &st), "owner_pid",
-			 s ? s->client->pid : 0, "owner_uid", s ? (int)s->client->uid : 0, "paths",
-			 (json_int_t)st.npaths, "streams", (json_int_t)st.streams, "tx_bytes",
-			 (json_int_t)st.tx_bytes, "rx_bytes", (json_int_t)st.rx_bytes, "tx_messages",
-			 (json_int_t)st.tx_msgs, "rx_messages", (json_int_t)st.rx_msgs, "repairs",
-			 (json_int_t)st.repairs, "spurious_repairs", (json_int_t)st.spurious,
-			 "duplicate_chunks", (json_int_t)st.dup_letters, "queued_requests",
-			 (json_int_t)st.queued_requests, "last_heard_us",
-			 (json_int_t)(st.last_heard_ns / NS_PER_US), "memory_bytes",
-			 (json_int_t)st.memory, "chunk", (json_int_t)st.chunk);
+	o = json_pack(
+		"{s:o,s:o,s:I,s:s,s:i,s:i,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}",
+		"id", hex(st.id), "peer", address(engine_conn_peer(conn)), "service",
+		(json_int_t)st.service, "state", state_name(s, &st), "owner_pid",
+		s ? s->client->pid : 0, "owner_uid", s ? (int)s->client->uid : 0, "paths",
+		(json_int_t)st.npaths, "streams", (json_int_t)st.streams, "tx_bytes",
+		(json_int_t)st.tx_bytes, "rx_bytes", (json_int_t)st.rx_bytes, "tx_messages",
+		(json_int_t)st.tx_msgs, "rx_messages", (json_int_t)st.rx_msgs, "repairs",
+		(json_int_t)st.repairs, "spurious_repairs", (json_int_t)st.spurious,
+		"duplicate_chunks", (json_int_t)st.dup_letters, "queued_requests",
+		(json_int_t)st.queued_requests, "last_heard_us",
+		(json_int_t)(st.last_heard_ns / NS_PER_US), "memory_bytes", (json_int_t)st.memory,
+		"chunk", (json_int_t)st.chunk);
 	add_tolerance(o, &st.tolerance);
 	return o;
 }
@@ -213,11 +214,11 @@ static json_t *show_counters(struct daemon *d, uint32_t conn_id)
 	for (size_t i = 0; i < nreasons; i++) {
 		int n = reasons[i].number;
 
-		json_array_append_new(list, json_pack("{s:s,s:i,s:s,s:I,s:I,s:s}", "name",
-						      reasons[i].name, "number", n, "kind",
-						      reasons[i].kind, "kernel", (json_int_t)kernel[n],
-						      "engine", (json_int_t)engine.reasons[n],
-						      "text", reasons[i].text));
+		json_array_append_new(
+			list, json_pack("{s:s,s:i,s:s,s:I,s:I,s:s}", "name", reasons[i].name,
+					"number", n, "kind", reasons[i].kind, "kernel",
+					(json_int_t)kernel[n], "engine",
+					(json_int_t)engine.reasons[n], "text", reasons[i].text));
 	}
 	return list;
 }

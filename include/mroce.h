@@ -35,13 +35,13 @@ struct mroce_listener;
 /* How a request ended. Also the code in ERROR packets: numbers never change. */
 enum mroce_status {
 	MROCE_OK = 0,
-	MROCE_E_FLUSHED = 1,	  /* not done: the connection or stream was closed before */
+	MROCE_E_FLUSHED = 1,	   /* not done: the connection or stream was closed before */
 	MROCE_E_REMOTE_ACCESS = 2, /* peer's region, bounds or permission do not allow it */
-	MROCE_E_LOCAL_ACCESS = 3, /* own region, bounds or permission do not allow it */
-	MROCE_E_LENGTH = 4,	  /* message longer than the receive it met (told to both sides) */
-	MROCE_E_PEER_GONE = 5,	  /* peer closed, died or cannot be reached on any path */
-	MROCE_E_PROTOCOL = 6,	  /* peer broke the protocol */
-	MROCE_E_DAEMON = 7,	  /* the local daemon is gone */
+	MROCE_E_LOCAL_ACCESS = 3,  /* own region, bounds or permission do not allow it */
+	MROCE_E_LENGTH = 4,	   /* message longer than the receive it met (told to both sides) */
+	MROCE_E_PEER_GONE = 5,	   /* peer closed, died or cannot be reached on any path */
+	MROCE_E_PROTOCOL = 6,	   /* peer broke the protocol */
+	MROCE_E_DAEMON = 7,	   /* the local daemon is gone */
 	MROCE_E_LOSS = 8, /* at its deadline more was missing than was tolerated (told to both sides) */
 };
 
@@ -64,14 +64,14 @@ enum mroce_access {
 
 /* One ended request. */
 struct mroce_completion {
-	uint64_t id;	  /* as given when posting */
-	uint64_t length;  /* bytes delivered: of the message, without those that are missing */
+	uint64_t id;	 /* as given when posting */
+	uint64_t length; /* bytes delivered: of the message, without those that are missing */
 	struct mroce_conn *conn;
-	void *conn_data;  /* mroce_conn_set_data() */
+	void *conn_data; /* mroce_conn_set_data() */
 	uint32_t stream;
-	uint32_t imm;	  /* valid if has_imm */
-	uint8_t opcode;	  /* enum mroce_opcode */
-	uint8_t status;	  /* enum mroce_status */
+	uint32_t imm;	/* valid if has_imm */
+	uint8_t opcode; /* enum mroce_opcode */
+	uint8_t status; /* enum mroce_status */
 	bool has_imm;
 	/* Stated loss tolerance only; 0 in all other completions. The message has length + missing bytes. */
 	uint64_t missing;	 /* bytes that did not arrive; the sender hears the number only */
@@ -228,8 +228,7 @@ int mroce_stream_tolerance(struct mroce_conn *conn, uint32_t stream,
  * them, returns how many there are. Ask before the next mroce_poll() or mroce_wait() of the context:
  * afterwards -ESTALE.
  */
-int mroce_missing(struct mroce *m, const struct mroce_completion *c, struct mroce_range *out,
-		  int n);
+int mroce_missing(struct mroce *m, const struct mroce_completion *c, struct mroce_range *out, int n);
 
 /*
  * A deadline that follows the stream: a percentile of the last completion times, with head-room. Note each

@@ -15,7 +15,8 @@ struct {
 } MARK_MAP SEC(".maps");
 
 /* While config->mark: 1 if the queue of the interface is longer than its threshold. Every packet counts, whoever's. */
-static __always_inline int mark_pass(const struct mroce_bpf_config *config, __u32 ifindex, __u32 bytes)
+static __always_inline int mark_pass(const struct mroce_bpf_config *config, __u32 ifindex,
+				     __u32 bytes)
 {
 	for (__u32 i = 0; i < MROCE_MAX_PORTS; i++) {
 		const struct mroce_vqueue_config *c = &config->vqueue[i];

@@ -53,7 +53,7 @@ struct packet {
 	__u32 psn;
 	__u32 una;
 	__u32 ts;
-	__u32 marked;  /* 1: by our own virtual queue */
+	__u32 marked; /* 1: by our own virtual queue */
 	__be16 source;
 	__be16 dest;
 	struct mroce_address to; /* IPv4 as ::ffff:a.b.c.d */
@@ -212,8 +212,8 @@ static __always_inline int packet_is_local(const struct packet *p,
 	for (__u32 i = 0; i < MROCE_MAX_PORTS; i++) {
 		const struct mroce_address *a = &config->local[i];
 
-		found |= a->word[3] == p->to.word[3] && a->word[2] == p->to.word[2] && a->word[1] == p->to.word[1] &&
-			 a->word[0] == p->to.word[0];
+		found |= a->word[3] == p->to.word[3] && a->word[2] == p->to.word[2] &&
+			 a->word[1] == p->to.word[1] && a->word[0] == p->to.word[0];
 	}
 	return found;
 }

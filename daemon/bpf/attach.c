@@ -38,7 +38,8 @@ static int refuse_foreign(const struct attach_params *p, const struct adopt_foun
 		    p->interface, f->prog_id, p->interface);
 	else if (p->share)
 		log(LOG_ERR,
-		    "%s: XDP program %s (id %u) is attached without libxdp's dispatcher, so nothing "
+		    "%s: XDP program %s (id %u) is attached without libxdp's dispatcher, so "
+		    "nothing "
 		    "can be put beside it: attach it by `xdp-loader load`, or "
 		    "`ip link set dev %s xdp off`",
 		    p->interface, name, f->prog_id, p->interface);
@@ -94,8 +95,8 @@ static int adopt(struct attach *a, const struct attach_params *p, const struct a
 	a->prog_id = found->prog_id;
 	tables_silence(a->tables);
 	memset(a->tables->paths, 0, sizeof(*a->tables->paths) * MROCE_MAX_CONNS * MROCE_MAX_PATHS);
-	log(LOG_INFO, "%s: adopted program mroce_xdp (id %u) as attached%s", p->interface, a->prog_id,
-	    found->shared ? " behind libxdp's dispatcher" : "");
+	log(LOG_INFO, "%s: adopted program mroce_xdp (id %u) as attached%s", p->interface,
+	    a->prog_id, found->shared ? " behind libxdp's dispatcher" : "");
 	return 0;
 }
 
@@ -165,9 +166,11 @@ static int attach_own(struct attach *a, const struct attach_params *p, struct ta
 	return a->link;
 }
 
-static int load_shared(struct attach *a, const struct attach_params *p, struct tables *shared, log_fn log)
+static int load_shared(struct attach *a, const struct attach_params *p, struct tables *shared,
+		       log_fn log)
 {
-	int err = load_xdp_shared(p->object_dir, shared, p->interface, p->ifindex, false, &a->object, log);
+	int err = load_xdp_shared(p->object_dir, shared, p->interface, p->ifindex, false,
+				  &a->object, log);
 
 	if (!err || err == -EBUSY || err == -EPERM || err == -ENOMEM || !p->allow_generic)
 		return err;
@@ -175,10 +178,12 @@ static int load_shared(struct attach *a, const struct attach_params *p, struct t
 	    "%s: NATIVE XDP REFUSED (%s): generic mode is used, expect a fraction of the speed",
 	    p->interface, strerror(-err));
 	a->generic = true;
-	return load_xdp_shared(p->object_dir, shared, p->interface, p->ifindex, true, &a->object, log);
+	return load_xdp_shared(p->object_dir, shared, p->interface, p->ifindex, true, &a->object,
+			       log);
 }
 
-static int attach_shared(struct attach *a, const struct attach_params *p, struct tables *shared, log_fn log)
+static int attach_shared(struct attach *a, const struct attach_params *p, struct tables *shared,
+			 log_fn log)
 {
 	int err = share_possible(p->interface, log);
 	int xsks;
@@ -200,7 +205,8 @@ static int attach_shared(struct attach *a, const struct attach_params *p, struct
 	xsks = bpf_object__find_map_fd_by_name(a->object, MROCE_MAP_XSKS);
 	a->xsks = xsks < 0 ? xsks : fcntl(xsks, F_DUPFD_CLOEXEC, 0);
 	a->prog_id = share_find(p->ifindex);
-	log(LOG_INFO, "%s: XDP program mroce_xdp (id %u) shares the interface by libxdp's dispatcher",
+	log(LOG_INFO,
+	    "%s: XDP program mroce_xdp (id %u) shares the interface by libxdp's dispatcher",
 	    p->interface, a->prog_id);
 	return a->xsks < 0 ? -ENOENT : 0;
 }

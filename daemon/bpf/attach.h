@@ -27,7 +27,7 @@ struct attach {
 	int xsks;		   /* fd of the XSKMAP */
 	uint32_t prog_id;
 	bool adopted, generic;
-	uint32_t shared_on; /* the interface on which we share a dispatcher; 0: we do not */
+	uint32_t shared_on;    /* the interface on which we share a dispatcher; 0: we do not */
 	struct tables *tables; /* the shared ones, or own */
 	struct tables own;
 };

@@ -169,8 +169,8 @@ static int explain(const char *interface, const char *name, int err, log_fn log)
 }
 
 /* After loading; t NULL: the object has maps of its own. The object is closed if anything fails. */
-static int keep(struct bpf_object *object, struct tables *t, const char *interface, struct bpf_object **out,
-		log_fn log)
+static int keep(struct bpf_object *object, struct tables *t, const char *interface,
+		struct bpf_object **out, log_fn log)
 {
 	int err = 0;
 
@@ -212,8 +212,8 @@ int load_xdp(const char *dir, struct tables *t, const char *interface, struct bp
 		    log);
 }
 
-int load_xdp_shared(const char *dir, struct tables *t, const char *interface, uint32_t ifindex, bool generic,
-		    struct bpf_object **out, log_fn log)
+int load_xdp_shared(const char *dir, struct tables *t, const char *interface, uint32_t ifindex,
+		    bool generic, struct bpf_object **out, log_fn log)
 {
 	size_t size;
 	const void *bytes = mroce_xdp__elf_bytes(&size);

@@ -27,8 +27,8 @@ int load_xdp(const char *dir, struct tables *t, const char *interface, struct bp
  * The same, but loaded and attached beside programs of others; see share.h. The mode is native unless
  * generic.
  */
-int load_xdp_shared(const char *dir, struct tables *t, const char *interface, uint32_t ifindex, bool generic,
-		    struct bpf_object **out, log_fn log);
+int load_xdp_shared(const char *dir, struct tables *t, const char *interface, uint32_t ifindex,
+		    bool generic, struct bpf_object **out, log_fn log);
 int load_tc(const char *dir, struct tables *t, const char *interface, struct bpf_object **out,
 	    log_fn log);
 /* The object that puts letters into envelopes, with maps of its own. */

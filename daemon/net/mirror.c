@@ -183,7 +183,8 @@ static void apply_link(struct mirror *m, const struct nlmsghdr *nlh)
 	get_u32(a.at[IFLA_NUM_RX_QUEUES], &mif->rx_queues);
 	get_mac(a.at[IFLA_ADDRESS], mif->mac);
 	if (mif->exists && a.at[IFLA_IFNAME])
-		snprintf(mif->called, sizeof(mif->called), "%s", mnl_attr_get_str(a.at[IFLA_IFNAME]));
+		snprintf(mif->called, sizeof(mif->called), "%s",
+			 mnl_attr_get_str(a.at[IFLA_IFNAME]));
 	if (before.exists == mif->exists && before.flags == mif->flags && before.mtu == mif->mtu &&
 	    memcmp(before.mac, mif->mac, 6) == 0 && strcmp(before.called, mif->called) == 0)
 		return;

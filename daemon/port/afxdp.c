@@ -382,7 +382,10 @@ static void tell(const struct afxdp *a)
 
 	a->log(LOG_INFO, "%s: address %s, MTU %u, payload %u, %s XDP%s (program id %u), %u queue%s, %s, NACKs by %s",
 	       a->port.name, ip_text(&a->port.addr, text), a->port.mtu, a->port.payload_max,
-	       a->attach.generic ? "generic" : "native", a->attach.adopted ? " adopted" : a->attach.shared_on ? " shared" : "",
+	       a->attach.generic ? "generic" : "native",
+	       a->attach.adopted     ? " adopted"
+	       : a->attach.shared_on ? " shared"
+				     : "",
 	       a->attach.prog_id, a->queues, a->queues > 1 ? "s" : "",
 	       a->xsks[0].zero_copy ? "zero copy" : "copy mode",
 	       !a->tc_open     ? "nobody (switched off)"
@@ -400,7 +403,8 @@ static int open_all(struct afxdp *a, const struct afxdp_params *p)
 	a->mif->lost = false;
 	take_state(a);
 	count_queues(a);
-	a->port.speed = ifstate_speed(a->port.name, p->cfg->link_mbps, &a->facts, p->cfg->mark, a->log);
+	a->port.speed = ifstate_speed(a->port.name, p->cfg->link_mbps, &a->facts, p->cfg->mark,
+				      a->log);
 	err = check_queues(a);
 	/* The UDP port first: if it is taken, another daemon serves this interface. */
 	if (!err)
@@ -505,9 +509,11 @@ void afxdp_mend(struct afxdp *a, const struct afxdp_params *p, uint64_t now)
 	int err;
 
 	if (a->mif->exists && a->opened_on == a->mif->ifindex && a->mif->lost)
-		log(LOG_NOTICE, "%s: the interface went and came back, and is opened anew", a->port.name);
+		log(LOG_NOTICE, "%s: the interface went and came back, and is opened anew",
+		    a->port.name);
 	else if (a->mif->exists && a->opened_on == a->mif->ifindex)
-		log(LOG_NOTICE, "%s: has another number of queues now and is opened anew", a->port.name);
+		log(LOG_NOTICE, "%s: has another number of queues now and is opened anew",
+		    a->port.name);
 	shut(a);
 	engine_port_changed(a->engine, &a->port, now);
 	if (!ready(a))

@@ -26,7 +26,7 @@ struct afxdp {
 	struct mirror_if *mif;
 	struct ip wanted; /* address asked for by NAME@ADDRESS */
 	bool address_wanted;
-	uint32_t opened_on; /* the interface that has our programs and sockets; 0: none */
+	uint32_t opened_on;	     /* the interface that has our programs and sockets; 0: none */
 	uint64_t mend_at, mend_wait; /* when to try again; not 0: it has failed, and was told */
 	struct ethtool_facts facts;
 	struct attach attach;
@@ -45,7 +45,7 @@ struct afxdp {
 	uint64_t tx_addr;
 	const struct frame_template *tx_headers;
 	uint16_t tx_sport;
-	bool tx_full; /* the last tx_begin() found no room */
+	bool tx_full;	     /* the last tx_begin() found no room */
 	uint64_t rx_strange; /* frames in the AF_XDP rings that are not for us: never expected */
 };
 

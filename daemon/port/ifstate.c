@@ -69,14 +69,13 @@ void ifstate_tell(const struct mirror_if *mif, const struct port *port, bool was
 	    mif->exists ? "" : "; the interface is gone");
 }
 
-uint32_t ifstate_speed(const char *name, uint32_t configured, const struct ethtool_facts *facts, bool mark,
-		       log_fn log)
+uint32_t ifstate_speed(const char *name, uint32_t configured, const struct ethtool_facts *facts,
+		       bool mark, log_fn log)
 {
 	uint32_t speed = configured ? configured : facts->speed;
 
 	if (mark && !speed)
-		log(LOG_WARNING,
-		    "%s: does not mark congestion, since the rate of its link is not known: set link_mbps",
+		log(LOG_WARNING, "%s: does not mark congestion, since the rate of its link is not known: set link_mbps",
 		    name);
 	return speed;
 }

@@ -18,8 +18,8 @@ bool ifstate_address(const struct mirror_if *mif, const struct ip *wanted, const
 /* Before a port is opened: 0 or -errno, explained. */
 int ifstate_check(const struct mirror_if *mif, const struct ip *wanted, log_fn log);
 /* Mbit/s: what was configured, else the driver's word; 0 unknown, and said if packets are to be marked by it. */
-uint32_t ifstate_speed(const char *name, uint32_t configured, const struct ethtool_facts *facts, bool mark,
-		       log_fn log);
+uint32_t ifstate_speed(const char *name, uint32_t configured, const struct ethtool_facts *facts,
+		       bool mark, log_fn log);
 /* After a change. */
 void ifstate_tell(const struct mirror_if *mif, const struct port *port, bool was_up, log_fn log);
 

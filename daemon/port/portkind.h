@@ -48,7 +48,8 @@ struct port_kind {
 	 */
 	bool (*mendable)(const struct port *port);
 	bool (*needs_mending)(const struct port *port);
-	void (*mend)(void *shared, struct port *port, const struct portset_config *cfg, uint64_t now);
+	void (*mend)(void *shared, struct port *port, const struct portset_config *cfg,
+		     uint64_t now);
 	/* Adds to out[]: what ports share, and what is the port's own. */
 	void (*shared_counters)(const void *shared, uint64_t out[MROCE_COUNTERS]);
 	void (*counters)(const struct port *port, uint64_t out[MROCE_COUNTERS]);

@@ -416,9 +416,10 @@ static void look_for(struct portset *ps, const struct port *port, struct mirror_
 		return;
 	mif->again = ifindex;
 	if (!ps->kind->mendable || !ps->kind->mendable(port)) {
-		ps->cfg.log(LOG_WARNING,
-			    "%s: an interface of this name is there again: restart mroced to use it",
-			    mif->name);
+		ps->cfg.log(
+			LOG_WARNING,
+			"%s: an interface of this name is there again: restart mroced to use it",
+			mif->name);
 		return;
 	}
 	ps->cfg.log(LOG_NOTICE, "%s: an interface of this name is there again", mif->name);

@@ -80,7 +80,8 @@ json_t *afxdp_show(const struct afxdp *a)
 		      "speed_mbps", (int)a->port.speed);
 	json_object_set_new(o, "mode", json_string(a->attach.generic ? "generic" : "native"));
 	json_object_set_new(o, "zero_copy", json_boolean(a->queues && a->xsks[0].zero_copy));
-	json_object_set_new(o, "attach", json_string(a->attach.adopted	  ? "adopted"
+	json_object_set_new(o, "attach",
+			    json_string(a->attach.adopted     ? "adopted"
 					: a->attach.shared_on ? "shared"
 							      : "link"));
 	json_object_set_new(o, "nack",

@@ -95,7 +95,8 @@ static int join(struct exchange *e, const struct exchange_config *config)
 		return complain(e, config->hosts[next], e->after);
 	}
 	/* It has as long to come as we had to find the next one. */
-	if (poll(&(struct pollfd){ .fd = listener, .events = POLLIN }, 1, TRIES * (TRY_NS / 1000000)) == 0)
+	if (poll(&(struct pollfd){ .fd = listener, .events = POLLIN }, 1,
+		 TRIES * (TRY_NS / 1000000)) == 0)
 		errno = ETIMEDOUT;
 	else
 		e->before = accept4(listener, NULL, NULL, SOCK_CLOEXEC);

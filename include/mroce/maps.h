@@ -12,18 +12,20 @@
 
 #define MROCE_MAP_SCHEMA 3
 
-#define MROCE_MAX_CONNS 4096  /* power of two: slot = cid & (MROCE_MAX_CONNS - 1) */
-#define MROCE_MAX_QUEUES 64   /* receive queues of one interface */
+#define MROCE_MAX_CONNS 4096 /* power of two: slot = cid & (MROCE_MAX_CONNS - 1) */
+#define MROCE_MAX_QUEUES 64  /* receive queues of one interface */
 
 /* Map names (15 characters at most, so that bpftool shows them whole). */
-#define MROCE_MAP_CONFIG "mroce_config"	   /* array[1] of struct mroce_bpf_config, mmapable */
-#define MROCE_MAP_CONNS "mroce_conns"	   /* array[MAX_CONNS] of struct mroce_conn_entry, mmapable */
-#define MROCE_MAP_PATHS "mroce_paths"	   /* array[MAX_CONNS * MAX_PATHS] of struct mroce_path_rx, mmapable */
+#define MROCE_MAP_CONFIG "mroce_config" /* array[1] of struct mroce_bpf_config, mmapable */
+#define MROCE_MAP_CONNS "mroce_conns"	/* array[MAX_CONNS] of struct mroce_conn_entry, mmapable */
+#define MROCE_MAP_PATHS \
+	"mroce_paths" /* array[MAX_CONNS * MAX_PATHS] of struct mroce_path_rx, mmapable */
 #define MROCE_MAP_VQUEUES_RX "mroce_vq_rx" /* array[MAX_PORTS] of struct mroce_vqueue: XDP */
 #define MROCE_MAP_VQUEUES_TX "mroce_vq_tx" /* the same: TC egress */
 #define MROCE_MAP_TRACE "mroce_trace"	   /* ringbuf of struct mroce_trace_event: XDP */
-#define MROCE_MAP_XSKS "mroce_xsks"	   /* xskmap[MAX_QUEUES], key = receive queue of the interface */
-#define MROCE_MAP_COUNTERS "mroce_counters" /* percpu array[MROCE_COUNTERS] of __u64, see drop_reasons.h */
+#define MROCE_MAP_XSKS "mroce_xsks" /* xskmap[MAX_QUEUES], key = receive queue of the interface */
+#define MROCE_MAP_COUNTERS \
+	"mroce_counters" /* percpu array[MROCE_COUNTERS] of __u64, see drop_reasons.h */
 
 struct mroce_bpf_config {
 	__u32 schema;	/* MROCE_MAP_SCHEMA; set by the daemon; 0: pass everything */
@@ -43,12 +45,12 @@ struct mroce_bpf_config {
 /* Written by the daemon, read by BPF. The daemon writes cid last when it opens a slot and first
  * (to 0) when it closes one. */
 struct mroce_conn_entry {
-	__u32 cid;	  /* host order; 0 = free */
+	__u32 cid; /* host order; 0 = free */
 	__u32 token;
-	__u32 peer_cid;	  /* what goes into ACKs */
+	__u32 peer_cid; /* what goes into ACKs */
 	__u32 peer_token;
-	__u32 hint;	  /* rate hint for ACKs, 16-bit float in the low half; 0 = none */
-	__u32 npaths;	  /* paths of the peer; higher path numbers are dropped */
+	__u32 hint;   /* rate hint for ACKs, 16-bit float in the low half; 0 = none */
+	__u32 npaths; /* paths of the peer; higher path numbers are dropped */
 	__u32 reserved[2];
 };
 
@@ -60,27 +62,27 @@ struct mroce_conn_entry {
 struct mroce_path_rx {
 	/* tracker's */
 	__u64 seen[MROCE_WINDOW_WORDS];
-	__u32 kbase;	/* lower edge of the window of seen[]: max(base, una received) */
-	__u32 highest;	/* highest PSN seen or announced by POLL */
+	__u32 kbase;   /* lower edge of the window of seen[]: max(base, una received) */
+	__u32 highest; /* highest PSN seen or announced by POLL */
 	__u32 epoch;
 	__u32 rx_packets;
 	__u32 rx_bytes;
 	__u32 ce_bytes;
 	__u32 ce_packets;
-	__u32 last_ts;	/* ts of the newest packet */
-	__u32 late;	/* below the window: came twice, or after being given up */
+	__u32 last_ts;	 /* ts of the newest packet */
+	__u32 late;	 /* below the window: came twice, or after being given up */
 	__u32 duplicate; /* seen already, inside the window */
-	__u32 gaps;	/* gap-revealing packets */
-	__u32 ahead;	/* beyond the window */
-	__u32 stale;	/* of an older epoch */
-	__u32 acks;	/* ACKs and NACKs made; incremented atomically, see track_ack() */
-	__u32 queue;	/* receive queue of the last packet */
+	__u32 gaps;	 /* gap-revealing packets */
+	__u32 ahead;	 /* beyond the window */
+	__u32 stale;	 /* of an older epoch */
+	__u32 acks;	 /* ACKs and NACKs made; incremented atomically, see track_ack() */
+	__u32 queue;	 /* receive queue of the last packet */
 	__u32 queue_moves;
 	__u32 tracker_pad[8];
 	/* daemon's */
 	__u64 placed[MROCE_WINDOW_WORDS];
 	__u64 missed[MROCE_WINDOW_WORDS]; /* seen, but lost between XDP and the daemon, or corrupt */
-	__u32 base;	/* every PSN below is placed, or was given up by the sender */
+	__u32 base;	      /* every PSN below is placed, or was given up by the sender */
 	__u32 nack_tolerance; /* packets of reordering to allow before a hole is a loss */
 	__u32 daemon_pad[14];
 } __attribute__((aligned(64)));

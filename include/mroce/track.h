@@ -141,7 +141,7 @@ struct track_packet {
 enum track_verdict {
 	TRACK_NEW = 0, /* first time; deliver */
 	TRACK_GAP = 1, /* the same, and it shows that earlier ones are lost: NACK */
-	/* negative: -enum mroce_reason, drop */
+		       /* negative: -enum mroce_reason, drop */
 };
 
 /* Moves the window's lower edge over everything that is done and frees its bits. */

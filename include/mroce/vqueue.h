@@ -36,8 +36,9 @@ struct mroce_vqueue {
 /* What a frame takes on the link beside itself: preamble, FCS, gap. */
 #define MROCE_VQUEUE_FRAME 24
 
-static inline __attribute__((always_inline)) int
-vqueue_pass(struct mroce_vqueue *q, const struct mroce_vqueue_config *c, __u64 now, __u32 bytes)
+static inline __attribute__((always_inline)) int vqueue_pass(struct mroce_vqueue *q,
+							     const struct mroce_vqueue_config *c,
+							     __u64 now, __u32 bytes)
 {
 	__u32 shift = c->shift & MROCE_VQUEUE_SHIFT_MAX;
 	__u64 threshold = (__u64)c->threshold << shift, backlog = q->backlog, pause, drained;
@@ -62,7 +63,7 @@ vqueue_pass(struct mroce_vqueue *q, const struct mroce_vqueue_config *c, __u64 n
 
 #ifndef __bpf__
 
-#define MROCE_VQUEUE_PERCENT 97 /* of the link's rate */
+#define MROCE_VQUEUE_PERCENT 97	       /* of the link's rate */
 #define MROCE_VQUEUE_WAIT_NS 200000ull /* threshold: what drains in so long */
 #define MROCE_VQUEUE_LEAST 16384
 

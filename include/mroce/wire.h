@@ -36,21 +36,21 @@
 #define MROCE_MSG_MAX (1ULL << 40)
 
 enum mroce_type {
-	MROCE_DATA = 1,	      /* a chunk of a message; takes a PSN */
-	MROCE_POLL = 2,	      /* asks for an ACK; psn = the next PSN the path will use */
-	MROCE_ACK = 3,	      /* state of a path, solicited by POLL or sent by the daemon */
-	MROCE_NACK = 4,	      /* the same, sent because a gap was seen */
-	MROCE_READ_REQ = 5,   /* takes a PSN */
-	MROCE_CREDIT = 6,     /* takes a PSN */
-	MROCE_FORGIVE = 7,    /* takes a PSN; feature bit MROCE_F_TOLERANCE */
-	MROCE_HELLO = 8,      /* set-up 1 of 3; cid and token are 0 */
-	MROCE_ACCEPT = 9,     /* set-up 2 of 3 */
-	MROCE_READY = 10,     /* set-up 3 of 3 */
-	MROCE_PROBE = 11,     /* asks for PROBE_REPLY; touches no path state */
+	MROCE_DATA = 1,	    /* a chunk of a message; takes a PSN */
+	MROCE_POLL = 2,	    /* asks for an ACK; psn = the next PSN the path will use */
+	MROCE_ACK = 3,	    /* state of a path, solicited by POLL or sent by the daemon */
+	MROCE_NACK = 4,	    /* the same, sent because a gap was seen */
+	MROCE_READ_REQ = 5, /* takes a PSN */
+	MROCE_CREDIT = 6,   /* takes a PSN */
+	MROCE_FORGIVE = 7,  /* takes a PSN; feature bit MROCE_F_TOLERANCE */
+	MROCE_HELLO = 8,    /* set-up 1 of 3; cid and token are 0 */
+	MROCE_ACCEPT = 9,   /* set-up 2 of 3 */
+	MROCE_READY = 10,   /* set-up 3 of 3 */
+	MROCE_PROBE = 11,   /* asks for PROBE_REPLY; touches no path state */
 	MROCE_PROBE_REPLY = 12,
 	MROCE_PORT_STATUS = 13, /* takes a PSN */
-	MROCE_CLOSE = 14,     /* takes a PSN */
-	MROCE_ERROR = 15,     /* takes a PSN */
+	MROCE_CLOSE = 14,	/* takes a PSN */
+	MROCE_ERROR = 15,	/* takes a PSN */
 	MROCE_TYPE_MAX
 };
 
@@ -97,7 +97,7 @@ struct mroce_data {
 	__be32 chunk;	   /* number of this chunk in the message, from 0 */
 	__be16 chunk_size; /* bytes of every chunk of the message but the last */
 	__u8 op;	   /* enum mroce_op */
-	__u8 ext;	   /* MROCE_EXT_*: what lies between this and the chunk's bytes; 0 = nothing */
+	__u8 ext; /* MROCE_EXT_*: what lies between this and the chunk's bytes; 0 = nothing */
 } __attribute__((packed, aligned(4)));
 
 #define MROCE_EXT_TOLERANCE 0x01 /* struct mroce_data_tolerance; feature bit MROCE_F_TOLERANCE */
@@ -149,8 +149,8 @@ struct mroce_ack {
 	__be32 ce_bytes; /* of these, bytes that arrived with CE */
 	__be32 echo_ts;	 /* ts of the packet that caused this ACK */
 	__be32 echo_psn; /* psn of the packet that caused this ACK */
-	__be16 late;	 /* packets that came twice or after the sender had given them up, mod 2^16 */
-	__be16 hint;	 /* receiver's rate hint, 0 = none; see docs/protocol.md */
+	__be16 late; /* packets that came twice or after the sender had given them up, mod 2^16 */
+	__be16 hint; /* receiver's rate hint, 0 = none; see docs/protocol.md */
 	__be32 reserved;
 	__be64 seen[MROCE_WINDOW_WORDS];
 	__be64 placed[MROCE_WINDOW_WORDS];
@@ -208,9 +208,9 @@ enum mroce_close_code {
 /* An address: IPv6, or IPv4 as ::ffff:a.b.c.d. */
 struct mroce_wire_port {
 	__u8 addr[16];
-	__be16 mtu;	  /* of the interface, bytes of IP packet */
-	__be16 serial;	  /* grows with each change of the port; older news are ignored */
-	__be32 speed;	  /* Mbit/s, 0 = unknown */
+	__be16 mtu;    /* of the interface, bytes of IP packet */
+	__be16 serial; /* grows with each change of the port; older news are ignored */
+	__be32 speed;  /* Mbit/s, 0 = unknown */
 } __attribute__((packed, aligned(4)));
 
 /* A port of the sender has changed, or nothing has and the peer is to look. */
@@ -228,19 +228,19 @@ struct mroce_port_status {
 struct mroce_hello {
 	__u8 version_min; /* wire versions spoken */
 	__u8 version_max;
-	__be16 status;	  /* ACCEPT: enum mroce_accept_status */
-	__be32 features;  /* MROCE_F_* offered (HELLO) or agreed (ACCEPT) */
-	__be32 service;	  /* what the initiator wants to reach */
-	__be32 cid;	  /* to be put into packets to the sender of this body */
+	__be16 status;	 /* ACCEPT: enum mroce_accept_status */
+	__be32 features; /* MROCE_F_* offered (HELLO) or agreed (ACCEPT) */
+	__be32 service;	 /* what the initiator wants to reach */
+	__be32 cid;	 /* to be put into packets to the sender of this body */
 	__be32 token;
-	__be32 first_psn; /* of every path of the sender of this body */
-	__be64 nonce;	  /* initiator's: names the attempt, so that repeats are recognised */
+	__be32 first_psn;  /* of every path of the sender of this body */
+	__be64 nonce;	   /* initiator's: names the attempt, so that repeats are recognised */
 	__be64 peer_nonce; /* responder's; 0 in HELLO */
-	__be16 chunk;	  /* largest chunk its sender takes, bytes of payload after struct mroce_data */
-	__u8 paths;	  /* paths its sender will use */
-	__u8 ports;	  /* entries used in port[] */
-	__be32 streams;	  /* streams its sender keeps state for */
-	__u8 to[16];	  /* HELLO: the address its sender wants to reach */
+	__be16 chunk; /* largest chunk its sender takes, bytes of payload after struct mroce_data */
+	__u8 paths;   /* paths its sender will use */
+	__u8 ports;   /* entries used in port[] */
+	__be32 streams;		       /* streams its sender keeps state for */
+	__u8 to[16];		       /* HELLO: the address its sender wants to reach */
 	__u8 cookie[MROCE_COOKIE_LEN]; /* ACCEPT with status COOKIE: to be put into the next HELLO */
 	__u8 mac[MROCE_MAC_LEN]; /* with MROCE_F_AUTH: see docs/protocol.md, "Security"; else 0 */
 	struct mroce_wire_port port[MROCE_MAX_PORTS];
@@ -254,13 +254,13 @@ enum mroce_accept_status {
 	MROCE_ACCEPT_NO_SERVICE = 1, /* nobody listens */
 	MROCE_ACCEPT_VERSION = 2,    /* version_min..version_max tells what is spoken */
 	MROCE_ACCEPT_BUSY = 3,	     /* backlog or connection table full */
-	MROCE_ACCEPT_COOKIE = 4,     /* show that you receive there: HELLO again, with this cookie */
-	MROCE_ACCEPT_KEY = 5,	     /* the two do not have the same pre-shared key */
+	MROCE_ACCEPT_COOKIE = 4, /* show that you receive there: HELLO again, with this cookie */
+	MROCE_ACCEPT_KEY = 5,	 /* the two do not have the same pre-shared key */
 };
 
 #define MROCE_F_TOLERANCE 0x1 /* stated loss tolerance (FORGIVE) */
 #define MROCE_F_HINT 0x2      /* rate hints in ACKs */
-#define MROCE_F_AUTH 0x4      /* mac[] is there: its sender has a pre-shared key, and asks for one */
+#define MROCE_F_AUTH 0x4 /* mac[] is there: its sender has a pre-shared key, and asks for one */
 
 _Static_assert(sizeof(struct mroce_hdr) == MROCE_HDR_LEN, "wire layout");
 _Static_assert(__builtin_offsetof(struct mroce_hdr, hdr_crc) == MROCE_HDR_CRC_LEN, "wire layout");
@@ -275,7 +275,8 @@ _Static_assert(sizeof(struct mroce_credit) == 8, "wire layout");
 _Static_assert(sizeof(struct mroce_error) == 16, "wire layout");
 _Static_assert(sizeof(struct mroce_wire_port) == 24, "wire layout");
 _Static_assert(sizeof(struct mroce_port_status) == 28, "wire layout");
-_Static_assert(sizeof(struct mroce_hello) == MROCE_HELLO_SHORT + 24 * MROCE_MAX_PORTS, "wire layout");
+_Static_assert(sizeof(struct mroce_hello) == MROCE_HELLO_SHORT + 24 * MROCE_MAX_PORTS,
+	       "wire layout");
 _Static_assert(__builtin_offsetof(struct mroce_hello, port) == MROCE_HELLO_SHORT, "wire layout");
 
 #endif

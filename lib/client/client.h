@@ -44,8 +44,8 @@ struct mroce_conn {
 	char peer[IPTEXT_MAX];
 	struct request_list requests;
 	struct mroce_tolerance **tolerance; /* by stream, NULL: none; NULL while no stream has one */
-	TAILQ_ENTRY(mroce_conn) link;	/* in m->conns */
-	TAILQ_ENTRY(mroce_conn) queued; /* in listener->waiting */
+	TAILQ_ENTRY(mroce_conn) link;	    /* in m->conns */
+	TAILQ_ENTRY(mroce_conn) queued;	    /* in listener->waiting */
 };
 
 struct mroce_listener {
@@ -83,9 +83,9 @@ struct mroce {
 	uint32_t idle_polls;
 	uint64_t spin_ns;  /* at most, before sleeping */
 	uint64_t spin_now; /* as far as spinning has paid lately */
-	bool armed;    /* app_asleep may be set */
-	bool wake_due; /* the pipe has, or will have, a byte */
-	bool gone;     /* the daemon */
+	bool armed;	   /* app_asleep may be set */
+	bool wake_due;	   /* the pipe has, or will have, a byte */
+	bool gone;	   /* the daemon */
 	struct pending *pending;
 	struct request *requests;
 	struct request_list free_requests;

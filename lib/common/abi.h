@@ -27,8 +27,8 @@ enum abi_type {
 	ABI_UNLISTEN,
 	ABI_CONNECT, /* answered when the set-up has ended */
 	ABI_CLOSE,
-	ABI_TAKEN,	       /* an accepted connection was handed to the application; no answer */
-	ABI_SHOW,	       /* no HELLO needed; answer carries 1 fd: a memfd with JSON text */
+	ABI_TAKEN, /* an accepted connection was handed to the application; no answer */
+	ABI_SHOW,  /* no HELLO needed; answer carries 1 fd: a memfd with JSON text */
 	ABI_MONITOR, /* no HELLO needed; answer carries 1 fd: SOCK_SEQPACKET, an event a message, as JSON */
 	ABI_EV_ACCEPTED = 128, /* from the daemon, unasked */
 	ABI_EV_ENDED,
@@ -83,7 +83,7 @@ struct abi_msg {
 };
 
 struct abi_sqe {
-	uint8_t opcode; /* enum mroce_opcode */
+	uint8_t opcode;	  /* enum mroce_opcode */
 	uint8_t tolerant; /* its tolerance lies in abi_rings.tolerance[] at the same index */
 	uint8_t reserved[2];
 	uint32_t handle;

@@ -88,7 +88,8 @@ static void compare(const struct path *p, const struct ack *a, struct news *n)
 		n->seen[w] = p->slots->out[w] & seen & ~n->placed[w];
 		n->lost[w] = newest ? p->slots->out[w] & holes & ~seen & ~n->placed[w] : 0;
 		n->nplaced += (uint32_t)__builtin_popcountll(n->placed[w]);
-		n->nseen += (uint32_t)__builtin_popcountll((n->placed[w] | n->seen[w]) & ~p->slots->seen[w]);
+		n->nseen += (uint32_t)__builtin_popcountll((n->placed[w] | n->seen[w]) &
+							   ~p->slots->seen[w]);
 	}
 }
 
@@ -175,8 +176,8 @@ static void raise_tolerance(struct path *p, uint32_t spurious)
 	p->spurious += spurious;
 	p->conn->spurious += spurious;
 	/* Packets and time: whichever a hole outlives first makes it a loss. */
-	wait = p->tolerance ? min_u64(2ull * p->reorder_wait, max_u64(2 * p->srtt, REORDER_MAX)) :
-			      max_u64(p->min_rtt / 2, REORDER_MIN);
+	wait = p->tolerance ? min_u64(2ull * p->reorder_wait, max_u64(2 * p->srtt, REORDER_MAX))
+			    : max_u64(p->min_rtt / 2, REORDER_MIN);
 	p->reorder_wait = (uint32_t)min_u64(wait, UINT32_MAX);
 	p->tolerance = p->tolerance ? p->tolerance * 2 : TOLERANCE_FIRST;
 	if (p->tolerance > TOLERANCE_MAX)

@@ -123,7 +123,8 @@ void auth_refused(struct engine *e, const struct ip *peer, int reason)
 		*g = (struct grudge){ .peer = *peer, .times = 1 };
 	g->logged_at = max_u64(e->now, 1);
 	engine_log(e, LOG_WARNING,
-		   "set-up with %s turned away, %u time%s since last said: %s; see [security] psk_file on "
+		   "set-up with %s turned away, %u time%s since last said: %s; see [security] "
+		   "psk_file on "
 		   "both hosts",
 		   ip_text(peer, text), g->times, g->times == 1 ? "" : "s", explain(e, reason));
 	g->times = 0;
@@ -154,7 +155,8 @@ static void cookie_by(const uint8_t key[32], const struct ip *peer, const struct
 		uint32_t service, cid;
 	} bound = { *peer, h->nonce, h->service, h->cid };
 
-	crypto_generichash(cookie, MROCE_COOKIE_LEN, (const uint8_t *)&bound, sizeof(bound), key, 32);
+	crypto_generichash(cookie, MROCE_COOKIE_LEN, (const uint8_t *)&bound, sizeof(bound), key,
+			   32);
 }
 
 void auth_cookie(struct engine *e, const struct ip *peer, const struct mroce_hello *h,

@@ -35,10 +35,10 @@ struct ecn_state {
 	uint64_t round_rtt; /* smallest sample, 0 = none */
 	uint32_t round_acked, round_lost;
 	uint32_t round_bytes, round_ce;
-	uint32_t alpha;	   /* smoothed share of bytes with CE, of ONE */
-	uint32_t loss_avg; /* smoothed share of packets lost, of ONE */
-	uint32_t fraction; /* growth too small for the window's unit */
-	uint8_t steady;	   /* the doubling is over */
+	uint32_t alpha;	    /* smoothed share of bytes with CE, of ONE */
+	uint32_t loss_avg;  /* smoothed share of packets lost, of ONE */
+	uint32_t fraction;  /* growth too small for the window's unit */
+	uint8_t steady;	    /* the doubling is over */
 	uint8_t everywhere; /* CE on all paths in this round */
 };
 

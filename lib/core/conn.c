@@ -560,7 +560,9 @@ static void meet_doom(struct conn *c)
 {
 	switch ((enum doom)c->doomed) {
 	case DOOM_NONE: break;
-	case DOOM_UNTOLD: conn_protocol_error(c, "more failing messages than can be reported"); break;
+	case DOOM_UNTOLD:
+		conn_protocol_error(c, "more failing messages than can be reported");
+		break;
 	case DOOM_APP_DIED:
 		engine_conn_close(c, MROCE_CLOSE_APP_DIED, c->e->now);
 		c->e->ops->event(c->e->ctx, c, CONN_EVENT_ENDED, MROCE_E_LOCAL_ACCESS);

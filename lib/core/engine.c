@@ -71,8 +71,7 @@ static void pools_init(struct engine *e)
 	pool_init(&e->tx_tol_pool, sizeof(struct mroce_tolerance), cfg->messages);
 	pool_init(&e->rx_tol_pool, sizeof(struct tolerance), cfg->messages);
 	pool_init(&e->stream_pool, sizeof(struct stream), UINT32_MAX);
-	pool_init(&e->slots_pool, sizeof(struct slots),
-		  cfg->max_conns * MROCE_MAX_PATHS);
+	pool_init(&e->slots_pool, sizeof(struct slots), cfg->max_conns * MROCE_MAX_PATHS);
 }
 
 static void config_clamp(struct engine_config *cfg)
@@ -117,8 +116,7 @@ struct engine *engine_new(const struct engine_config *cfg, const struct engine_o
 	pools_init(e);
 	e->conns = calloc(e->cfg.max_conns, sizeof(struct conn *));
 	if (!e->conns || letters_init(e) || hash_init(&e->regions, HASH_REGIONS) ||
-	    hash_init(&e->streams, HASH_STREAMS) ||
-	    hash_init(&e->services, HASH_SERVICES) ||
+	    hash_init(&e->streams, HASH_STREAMS) || hash_init(&e->services, HASH_SERVICES) ||
 	    hash_init(&e->setups, power_of_two(e->cfg.max_conns)) ||
 	    hash_init(&e->rxmsgs, power_of_two(e->cfg.messages))) {
 		engine_free(&e);

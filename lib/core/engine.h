@@ -34,14 +34,14 @@ struct engine_config {
 	uint32_t letters;   /* chunks in flight in the whole engine; default 65536 */
 	uint32_t messages;  /* message records in the whole engine, each direction; default 65536 */
 	uint32_t tries;	    /* silent tries of every path before a connection fails; default 8 */
-	uint64_t silence_ns;	 /* and at least this long without a sign of life; default 2 s */
-	uint64_t handshake_ns;	 /* give up a set-up after; default 5 s */
-	uint64_t keepalive_ns;	 /* POLL an idle connection so often; default 1 s */
-	uint64_t rto_min_ns;	 /* default 1 ms */
-	uint64_t pto_min_ns;	 /* default 50 us */
-	uint64_t stall_ns;	 /* report a message without progress for; default 3 s */
-	uint32_t first_psn;	 /* of every path; 0 is fine, tests start near the wrap */
-	uint32_t first_msg;	 /* tests only: both sides must agree */
+	uint64_t silence_ns;   /* and at least this long without a sign of life; default 2 s */
+	uint64_t handshake_ns; /* give up a set-up after; default 5 s */
+	uint64_t keepalive_ns; /* POLL an idle connection so often; default 1 s */
+	uint64_t rto_min_ns;   /* default 1 ms */
+	uint64_t pto_min_ns;   /* default 50 us */
+	uint64_t stall_ns;     /* report a message without progress for; default 3 s */
+	uint32_t first_psn;    /* of every path; 0 is fine, tests start near the wrap */
+	uint32_t first_msg;    /* tests only: both sides must agree */
 	/* Set-ups half open (answered, not confirmed) from which on peers must first return a cookie.
 	 * 0: always. Default 64. */
 	uint32_t cookies_above;
@@ -256,10 +256,10 @@ struct path_stats {
 
 /* Received messages that came with a tolerance. */
 struct tolerance_stats {
-	uint64_t complete;  /* everything arrived */
-	uint64_t forgiven;  /* ended within the bound */
-	uint64_t over;	    /* failed at the deadline */
-	uint64_t missing;   /* bytes of all that ended without them */
+	uint64_t complete; /* everything arrived */
+	uint64_t forgiven; /* ended within the bound */
+	uint64_t over;	   /* failed at the deadline */
+	uint64_t missing;  /* bytes of all that ended without them */
 };
 
 struct conn_stats {
@@ -288,7 +288,7 @@ struct engine_totals {
 struct engine_times {
 	struct histogram rtt;	     /* each sample of each path */
 	struct histogram completion; /* requests but receives that ended well: from post to completion */
-	struct histogram repair;     /* from the loss of a letter being known to its being placed */
+	struct histogram repair; /* from the loss of a letter being known to its being placed */
 };
 
 struct engine_stats {

@@ -235,7 +235,8 @@ static void note_result(struct batch *b, uint32_t left, uint32_t reason)
 		   "%s: letters handed over to the TC program got no envelope for %llu ms (%s): "
 		   "paths are picked by the daemon for %llu s",
 		   b->port->name, (unsigned long long)(SILENCE / MSEC),
-		   reason ? "no path with room" : "no word from it: is it still attached, do neighbours answer?",
+		   reason ? "no path with room"
+			  : "no word from it: is it still attached, do neighbours answer?",
 		   (unsigned long long)(off_time / SEC));
 }
 

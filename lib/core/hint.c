@@ -123,9 +123,9 @@ static void judge(struct conn *c)
 	if (span < max_u64(SPAN_MIN, packets_time(SPAN_PACKETS, c->share_kbps)))
 		return;
 	rate = rate_of(c->taken, span);
-	c->want_kbps = c->share_kbps && rate < c->share_kbps / 4 * 3 ?
-			       max_u64(2 * rate, RATE_MIN_KBPS) :
-			       ANYTHING;
+	c->want_kbps = c->share_kbps && rate < c->share_kbps / 4 * 3
+			       ? max_u64(2 * rate, RATE_MIN_KBPS)
+			       : ANYTHING;
 	c->taken = 0;
 	c->taken_since = now;
 }
@@ -215,8 +215,7 @@ static uint64_t water_level(const struct engine *e, uint32_t port, uint64_t tota
 		uint64_t left = total, full = 0, was = level;
 		uint32_t open = 0;
 
-		TAILQ_FOREACH(c, &e->takers, taker)
-		{
+		TAILQ_FOREACH(c, &e->takers, taker) {
 			if (!(c->taker_ports & 1u << port))
 				continue;
 			if (round && want_of(c) < level) {
@@ -243,8 +242,7 @@ static void divide(struct engine *e)
 
 		level[i] = total ? max_u64(water_level(e, i, total), 1) : 0;
 	}
-	TAILQ_FOREACH(c, &e->takers, taker)
-	{
+	TAILQ_FOREACH(c, &e->takers, taker) {
 		uint64_t sum = 0;
 		bool known = true;
 

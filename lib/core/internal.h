@@ -113,14 +113,14 @@ struct letter {
 		struct stream *stream; /* of msg; CREDIT: whose; else NULL */
 		uint64_t missing;      /* FORGIVE: bytes */
 	};
-	uint32_t chunk;		   /* DATA */
-	uint8_t type;		   /* enum mroce_type */
+	uint32_t chunk; /* DATA */
+	uint8_t type;	/* enum mroce_type */
 	uint8_t losses;
-	uint8_t lost_on; /* path of the last loss */
-	uint8_t sent_on; /* path it was sent on last */
-	uint8_t code;	 /* ERROR, FORGIVE, CLOSE; PORT_STATUS: up */
-	uint32_t number; /* ERROR, FORGIVE: message; PORT_STATUS: port */
-	uint32_t id;	 /* ERROR, FORGIVE: stream */
+	uint8_t lost_on;  /* path of the last loss */
+	uint8_t sent_on;  /* path it was sent on last */
+	uint8_t code;	  /* ERROR, FORGIVE, CLOSE; PORT_STATUS: up */
+	uint32_t number;  /* ERROR, FORGIVE: message; PORT_STATUS: port */
+	uint32_t id;	  /* ERROR, FORGIVE: stream */
 	uint32_t lost_ts; /* losses: when the first was known, packet_clock() */
 };
 
@@ -153,8 +153,8 @@ struct txmsg {
 	uint32_t rkey, imm;
 	uint32_t msg, rseq;
 	uint32_t nchunks, next_chunk, acked;
-	uint32_t letters;     /* that exist for it */
-	struct chunkset done; /* only if nchunks > MROCE_CHUNK_SPAN */
+	uint32_t letters;	     /* that exist for it */
+	struct chunkset done;	     /* only if nchunks > MROCE_CHUNK_SPAN */
 	struct mroce_tolerance *tol; /* NULL: fully reliable */
 	uint64_t missing;	     /* bytes, as FORGIVE told */
 	uint64_t progress_at, complain_at, posted_at;
@@ -378,8 +378,8 @@ struct conn {
 	uint8_t setup_cookie[MROCE_COOKIE_LEN];
 	uint8_t cookies; /* that the peer asked for */
 	bool is_listed, half_open;
-	bool is_proven;	  /* the peer has returned a cookie */
-	bool key_refused; /* an answer came that our key did not sign */
+	bool is_proven;			    /* the peer has returned a cookie */
+	bool key_refused;		    /* an answer came that our key did not sign */
 	struct mroce_wire_port *peer_ports; /* peer_nports */
 	uint8_t peer_nports;
 	uint32_t peer_first_psn, peer_streams;
@@ -400,19 +400,19 @@ struct conn {
 	struct stream_list streams, active;
 	uint32_t nstreams;
 	struct stream *last_stream;
-	TAILQ_ENTRY(conn) ready; /* in engine->ready, if is_ready */
+	TAILQ_ENTRY(conn) ready;   /* in engine->ready, if is_ready */
 	TAILQ_ENTRY(conn) starved; /* in engine->starved, if is_starved */
 	bool is_ready, is_starved;
 	struct timer life, sweep, stall, mtu, pace, tolerance;
 	struct tolerance_list tolerant, untold;
 	struct tolerance_stats tol_stats;
 	/* sending: what may be sent, see pace.c */
-	uint32_t features; /* MROCE_F_* agreed */
-	bool steering;	   /* some path is passed over */
-	uint16_t barred;   /* bit per path: its way is closed, in this run */
-	uint64_t post_off; /* until then its letters are not handed over */
-	uint32_t flying;   /* in flight on all usable paths */
-	uint64_t window;   /* of all usable paths, 1 / CC_UNIT packets */
+	uint32_t features;	     /* MROCE_F_* agreed */
+	bool steering;		     /* some path is passed over */
+	uint16_t barred;	     /* bit per path: its way is closed, in this run */
+	uint64_t post_off;	     /* until then its letters are not handed over */
+	uint32_t flying;	     /* in flight on all usable paths */
+	uint64_t window;	     /* of all usable paths, 1 / CC_UNIT packets */
 	uint64_t pace_kbps, pace_at; /* 0: not paced */
 	uint64_t pace_late;	     /* how late its timer is served, a maximum that fades */
 	uint64_t last_poll;	     /* on any path */

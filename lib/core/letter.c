@@ -134,8 +134,8 @@ void letter_acked(struct conn *c, struct letter *l)
 		c->paths[l->sent_on].big_lost = 0;
 	letter_free(c->e, l);
 	if (was.losses)
-		histogram_add(&c->e->times.repair,
-			      (uint64_t)(packet_clock(c->e->now) - was.lost_ts) << 10);
+		histogram_add(&c->e->times.repair, (uint64_t)(packet_clock(c->e->now) - was.lost_ts)
+							   << 10);
 	c->last_placed = c->e->now;
 	switch (was.type) {
 	case MROCE_DATA: txmsg_acked(was.msg, was.chunk); break;

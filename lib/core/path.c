@@ -51,7 +51,8 @@ bool path_usable(const struct path *p)
 
 bool path_open(const struct path *p)
 {
-	return path_usable(p) && !p->leaving && p->in_flight < p->cc.cwnd && p->next - p->una < MROCE_WINDOW;
+	return path_usable(p) && !p->leaving && p->in_flight < p->cc.cwnd &&
+	       p->next - p->una < MROCE_WINDOW;
 }
 
 static uint64_t srtt_of(const struct path *p)
@@ -575,8 +576,8 @@ static void path_timeout(struct path *p, uint64_t due)
 	/* Others were answered when this one should have been. */
 	at_fault = sibling_heard(p, p->unanswered + p->min_rtt / 2);
 	if (p->rto_count + 1 >= DEATH_RTOS && at_fault) {
-		path_die(p, p->port->ops->reachable(p->port, &p->flow.remote) ? PATH_NO_ANSWER :
-										 PATH_NO_ROUTE);
+		path_die(p, p->port->ops->reachable(p->port, &p->flow.remote) ? PATH_NO_ANSWER
+									      : PATH_NO_ROUTE);
 		return;
 	}
 	if (p->rto_count < UINT16_MAX)

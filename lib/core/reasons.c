@@ -7,7 +7,7 @@ const struct reason reasons[] = {
 	MROCE_DROP_LIST(X)
 #undef X
 #define X(name, number, text) { #name, number, "count", text },
-	MROCE_COUNT_LIST(X)
+		MROCE_COUNT_LIST(X)
 #undef X
 };
 

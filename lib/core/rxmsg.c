@@ -689,7 +689,8 @@ enum placing rxmsg_data(const struct arrival *a)
 		return m->told ? PLACED : WITHHELD;
 	if (m->state == RX_COMPLETE)
 		return after_the_end(a, m, &d);
-	if (m->op != d.op || m->msg_len != d.msg_len || !m->tol == d.tolerant || (m->tol && m->tol->base != base_of(&d)))
+	if (m->op != d.op || m->msg_len != d.msg_len || !m->tol == d.tolerant ||
+	    (m->tol && m->tol->base != base_of(&d)))
 		return broken(c, MROCE_DROP_BODY, "a chunk that does not fit its message");
 	if (of_old_cut(m, &d))
 		return duplicate(a, NULL);

@@ -121,7 +121,9 @@ int engine_path_stats(const struct conn *c, uint32_t index, struct path_stats *o
 	*out = (struct path_stats){
 		.remote = p->flow.remote,
 		.port = p->port->index,
-		.state = p->dead ? PATH_DEAD : p->leaving ? PATH_LEAVING : PATH_UP,
+		.state = p->dead      ? PATH_DEAD
+			 : p->leaving ? PATH_LEAVING
+				      : PATH_UP,
 		.reason = p->reason,
 		.steered = p->steer != 0,
 		.moves = p->moves,

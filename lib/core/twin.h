@@ -39,8 +39,8 @@ int twin_post(struct post_tables *t, void *payload, uint32_t len, uint64_t now, 
 /* A packet of so many bytes of UDP payload arrives: does the port's virtual queue mark it? */
 static inline bool twin_mark(struct port *port, uint32_t payload, uint64_t now)
 {
-	return port->vq.rate && vqueue_pass(&port->vq_state, &port->vq, now,
-					    payload + MROCE_WIRE_OVERHEAD);
+	return port->vq.rate &&
+	       vqueue_pass(&port->vq_state, &port->vq, now, payload + MROCE_WIRE_OVERHEAD);
 }
 
 #endif

@@ -97,8 +97,8 @@ int txmsg_post(struct stream *s, const struct work_request *wr)
 	uint64_t nchunks = chunks_of(wr->len, chunk);
 	struct txmsg *m;
 
-	if (tol && (!tolerance_fits(tol, wr->len) ||
-		    c->chunk_max < tolerance_ext_len(tol) + CHUNK_LEAST))
+	if (tol &&
+	    (!tolerance_fits(tol, wr->len) || c->chunk_max < tolerance_ext_len(tol) + CHUNK_LEAST))
 		return -EINVAL;
 	if (nchunks > UINT32_MAX)
 		return -EINVAL;

@@ -158,9 +158,9 @@ void bed_reset(struct bed *bed)
 	memset(zero, 0, sizeof(zero));
 	for (uint32_t i = 0; i < MROCE_COUNTERS; i++)
 		bpf_map_update_elem(counters_fd(bed), &i, zero, 0);
-	*bed->config = (struct mroce_bpf_config){
-		.schema = MROCE_MAP_SCHEMA, .udp_port = MROCE_UDP_PORT, .nack = 1
-	};
+	*bed->config = (struct mroce_bpf_config){ .schema = MROCE_MAP_SCHEMA,
+						  .udp_port = MROCE_UDP_PORT,
+						  .nack = 1 };
 	frame_host(false, &bed->config->local[0]);
 	frame_host(true, &bed->config->local[MROCE_MAX_PORTS - 1]);
 	for (uint32_t p = 0; p < MROCE_MAX_PATHS; p++)

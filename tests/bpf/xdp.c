@@ -250,11 +250,7 @@ static const struct fixture fixtures[] = {
 	  other_host,
 	  XDP_PASS,
 	  0 },
-	{ "garbage to another host",
-	  { .type = 255, .body = 60, .v6 = true },
-	  other_host,
-	  XDP_PASS,
-	  0 },
+	{ "garbage to another host", { .type = 255, .body = 60, .v6 = true }, other_host, XDP_PASS, 0 },
 	/* Ours, but wrong. */
 	{ "IP says more than the frame has",
 	  { .type = MROCE_DATA, .body = 60 },

@@ -189,7 +189,8 @@ int main(int argc, char **argv)
 		rkey = (uint32_t)strtoul(argv[7], NULL, 10);
 		return load(argv[2], argv[3], (uint32_t)atoi(argv[4]), strtoull(argv[5], NULL, 10));
 	}
-	fputs("usage: scale serve SOCKET N [SIZE] | scale load SOCKET HOST N MS ADDRESS RKEY [SIZE]\n",
+	fputs("usage: scale serve SOCKET N [SIZE] | scale load SOCKET HOST N MS ADDRESS RKEY "
+	      "[SIZE]\n",
 	      stderr);
 	return 2;
 }

@@ -70,8 +70,9 @@ static void check_verdict(struct lane *l, const struct msg *m, uint32_t seq,
 	      (unsigned long long)c->length, (unsigned long long)c->missing,
 	      (unsigned long long)m->len);
 	if (c->status == MROCE_OK) {
-		CHECK(s, c->missing <= bound, "lane %u message %u: %llu bytes missing, bound is %llu",
-		      l->id, seq, (unsigned long long)c->missing, (unsigned long long)bound);
+		CHECK(s, c->missing <= bound,
+		      "lane %u message %u: %llu bytes missing, bound is %llu", l->id, seq,
+		      (unsigned long long)c->missing, (unsigned long long)bound);
 		for (uint32_t i = 0; i < n && i < 64; i++)
 			CHECK(s, !touches_critical(m, &gap[i]),
 			      "lane %u message %u: critical bytes are missing", l->id, seq);
@@ -102,7 +103,8 @@ static void check_agreement(struct lane *l, const struct msg *m, uint32_t seq)
 	    ended_status(l->pair, m->tx_status))
 		return;
 	CHECK(l->s, m->tx_status == m->rx_status && m->tx_missing == m->rx_missing,
-	      "lane %u message %u: its sender was told %s, %llu bytes missing, its receiver %s, %llu",
+	      "lane %u message %u: its sender was told %s, %llu bytes missing, its receiver %s, "
+	      "%llu",
 	      l->id, seq, status_text(m->tx_status), (unsigned long long)m->tx_missing,
 	      status_text(m->rx_status), (unsigned long long)m->rx_missing);
 }
@@ -187,8 +189,7 @@ void lane_sent(struct end *e, struct lane *l, uint32_t seq, const struct engine_
 		return;
 	}
 	CHECK(s,
-	      c->status == expect || (l->any_status && c->status) ||
-		      lost_as_stated(l, m, c->status),
+	      c->status == expect || (l->any_status && c->status) || lost_as_stated(l, m, c->status),
 	      "lane %u message %u (opcode %u, %llu bytes) completed %s, expected %s", l->id, seq,
 	      m->opcode, (unsigned long long)m->len, status_text(c->status), status_text(expect));
 	CHECK(s, c->opcode == m->opcode, "lane %u message %u: opcode %u, posted was %u", l->id, seq,
@@ -289,8 +290,7 @@ void lane_received(struct end *e, struct lane *l, uint32_t number, const struct 
 	}
 	expect = fault_recv_status(m->fault);
 	CHECK(s,
-	      c->status == expect || (l->any_status && c->status) ||
-		      lost_as_stated(l, m, c->status),
+	      c->status == expect || (l->any_status && c->status) || lost_as_stated(l, m, c->status),
 	      "lane %u message %u: receive completed %s, expected %s", l->id, seq,
 	      status_text(c->status), status_text(expect));
 	if (ended_with_account(l, m, c->status))

@@ -488,7 +488,9 @@ static void on_log(void *ctx, int level, const char *line)
 	trace_text(h->s, TR_LOG, (int)h->index, "<%d> %s", level, line);
 }
 
-static const struct engine_ops host_ops = { .complete = on_complete, .event = on_event, .log = on_log };
+static const struct engine_ops host_ops = { .complete = on_complete,
+					    .event = on_event,
+					    .log = on_log };
 
 static void set32(uint32_t *field, uint32_t value)
 {

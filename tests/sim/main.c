@@ -20,12 +20,11 @@ struct options {
 	bool only_random, trace, list, repeat, times;
 };
 
-static const struct scenario *const tables[] = { traffic_scenarios, life_scenarios,
-						 fault_scenarios,   hostile_scenarios,
-						 speed_scenarios,   scale_scenarios,
-						 cc_scenarios,	    plane_scenarios,
-						 tolerance_scenarios, self_scenarios,
-						 figure_scenarios };
+static const struct scenario *const tables[] = {
+	traffic_scenarios,   life_scenarios,  fault_scenarios, hostile_scenarios,
+	speed_scenarios,     scale_scenarios, cc_scenarios,    plane_scenarios,
+	tolerance_scenarios, self_scenarios,  figure_scenarios
+};
 
 struct totals {
 	uint32_t run, failed;

@@ -359,8 +359,7 @@ bool arena_check_gaps(const struct arena *a, uint32_t slot, uint64_t pattern, ui
 		}
 		if (i < n && !all_bytes(p + end, gap[i].length, fill)) {
 			sprintf(why, "something is at %llu to %llu, which is said to be missing",
-				(unsigned long long)end,
-				(unsigned long long)(end + gap[i].length));
+				(unsigned long long)end, (unsigned long long)(end + gap[i].length));
 			return false;
 		}
 		at = i < n ? end + gap[i].length : len;

@@ -2,9 +2,9 @@
 /* What a message is like: kind, size, what is wrong with it, and how it therefore has to end. */
 #include "app.h"
 
-static const char *const status_names[] = { "OK",     "FLUSHED",   "REMOTE_ACCESS", "LOCAL_ACCESS",
-					    "LENGTH", "PEER_GONE", "PROTOCOL",	    "DAEMON",
-					    "LOSS" };
+static const char *const status_names[] = { "OK",	    "FLUSHED", "REMOTE_ACCESS",
+					    "LOCAL_ACCESS", "LENGTH",  "PEER_GONE",
+					    "PROTOCOL",	    "DAEMON",  "LOSS" };
 
 const char *status_text(uint32_t status)
 {

@@ -47,7 +47,8 @@ int pair_connect(struct pair *p)
 {
 	struct end *e = &p->end[0];
 	struct ip to = net_address(p->s, p->end[1].host->index, 0);
-	int err = engine_connect(e->host->engine, &to, p->service, p, e, host_now(e->host), &e->conn);
+	int err = engine_connect(e->host->engine, &to, p->service, p, e, host_now(e->host),
+				 &e->conn);
 
 	if (err)
 		return err;

@@ -175,10 +175,12 @@ static void neighbour_lost(struct sim *s)
 	before = moved_within(s, 1, 20 * MS);
 	port->unresolved = &s->hosts[1]->ports[0].port;
 	during = moved_within(s, 1, 20 * MS);
-	CHECK(s, moved_within(s, 0, 20 * MS) == 0, "packets leave for a neighbour that nobody knows");
+	CHECK(s, moved_within(s, 0, 20 * MS) == 0,
+	      "packets leave for a neighbour that nobody knows");
 	port->unresolved = NULL;
 	sim_note(s, "the other one has %.3f of its rate", (double)during / (double)before);
-	CHECK(s, during >= before, "a bystander keeps %.3f of its rate", (double)during / (double)before);
+	CHECK(s, during >= before, "a bystander keeps %.3f of its rate",
+	      (double)during / (double)before);
 	CHECK(s, moved_within(s, 0, 100 * MS) > 0, "nothing moves once the neighbour is back");
 	world_finish(s);
 }

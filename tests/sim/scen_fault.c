@@ -255,7 +255,8 @@ static void addresses_change(struct sim *s)
 		one = longest_silence(s, 20 * MS);
 		silence = one > silence ? one : silence;
 	}
-	sim_note(s, "nothing completed for %llu us at the longest", (unsigned long long)(silence / US));
+	sim_note(s, "nothing completed for %llu us at the longest",
+		 (unsigned long long)(silence / US));
 	CHECK(s, silence <= 60 * MS, "nothing completed for %llu ms after an address had changed",
 	      (unsigned long long)(silence / MS));
 	world_wait_for(s, 5 * SEC, all_paths_up, "all paths to be up at the new addresses");
@@ -603,7 +604,10 @@ const struct scenario fault_scenarios[] = {
 	  "the same with deferred writes",
 	  { .planes = 1, .count = 1000, .rate_mbps = 200, .max = 100000, .mode = ARENA_DEFERRED },
 	  mtu_hole },
-	{ "mtu_narrow", "switches that take 1450 bytes only", { .planes = 2, .count = 400 }, mtu_narrow },
+	{ "mtu_narrow",
+	  "switches that take 1450 bytes only",
+	  { .planes = 2, .count = 400 },
+	  mtu_narrow },
 	{ "mtu_lowered",
 	  "MTUs of interfaces change under way",
 	  { .planes = 2, .count = 2000, .rate_mbps = 200, .max = 100000 },

@@ -263,7 +263,9 @@ static void lie_in_control(struct sim *s, struct frame *p, enum lie lie)
 		if (!rng_below(&s->net_rng, 50))
 			become(s, p, MROCE_CLOSE, sizeof(struct mroce_close));
 		break;
-	case LIE_PORT_STATUS: become(s, p, MROCE_PORT_STATUS, sizeof(struct mroce_port_status)); break;
+	case LIE_PORT_STATUS:
+		become(s, p, MROCE_PORT_STATUS, sizeof(struct mroce_port_status));
+		break;
 	}
 }
 

@@ -313,9 +313,9 @@ struct lane_params {
 	uint32_t fault_ppm;
 	uint64_t start, interval; /* ns: first post; pause between posts */
 	enum arena_mode mode;
-	uint32_t recv_window; /* receives outstanding; 0: as window */
-	bool hold_recv;	      /* no receives until released */
-	uint32_t tolerant_ppm; /* so many messages state a random tolerance */
+	uint32_t recv_window;			 /* receives outstanding; 0: as window */
+	bool hold_recv;				 /* no receives until released */
+	uint32_t tolerant_ppm;			 /* so many messages state a random tolerance */
 	const struct mroce_tolerance *tolerance; /* all others state this one; NULL: none */
 };
 
@@ -417,7 +417,7 @@ struct host {
 	struct post_tables tables;
 	struct rng rng;
 	uint64_t step_at, step_gen, busy_until, paused_until;
-	uint64_t ahead;			   /* its clock against virtual time, modulo 2^64 */
+	uint64_t ahead;			    /* its clock against virtual time, modulo 2^64 */
 	uint64_t stopped_at, stopped_until; /* its clock stands at the first until the second */
 	bool app_dirty, tx_blocked, in_step;
 	uint64_t steps, rx_packets;
@@ -546,8 +546,8 @@ void world_wait(struct sim *s, uint64_t ns);
 bool world_wait_for(struct sim *s, uint64_t ns, bool (*done)(struct sim *s), const char *what);
 
 extern const struct scenario traffic_scenarios[], life_scenarios[], fault_scenarios[],
-	hostile_scenarios[], speed_scenarios[], scale_scenarios[], cc_scenarios[], plane_scenarios[],
-	tolerance_scenarios[], self_scenarios[], figure_scenarios[];
+	hostile_scenarios[], speed_scenarios[], scale_scenarios[], cc_scenarios[],
+	plane_scenarios[], tolerance_scenarios[], self_scenarios[], figure_scenarios[];
 void random_config(uint64_t seed, struct sim_config *cfg);
 void random_run(struct sim *s);
 

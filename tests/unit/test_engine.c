@@ -642,7 +642,8 @@ static struct {
 	uint8_t path;
 } runs;
 
-static enum pair_fate count_runs(struct pair *p, int from, struct packet *pk, const struct ip *remote)
+static enum pair_fate count_runs(struct pair *p, int from, struct packet *pk,
+				 const struct ip *remote)
 {
 	(void)p;
 	(void)remote;
@@ -683,8 +684,8 @@ START_TEST(path__runs_in_a_crowd)
 	w = world_new(&cfg, 1, 2000000);
 	to = w.p->side[1].ports[0].addr;
 	ck_assert_int_eq(engine_listen(w.p->side[1].engine, 5, NULL, 1), 0);
-	ck_assert_int_eq(
-		engine_connect(w.p->side[0].engine, &to, 5, NULL, NULL, w.p->now, &second), 0);
+	ck_assert_int_eq(engine_connect(w.p->side[0].engine, &to, 5, NULL, NULL, w.p->now, &second),
+			 0);
 	pair_run(w.p, 100000000ull, NULL);
 	ck_assert_int_eq(w.p->side[0].connected, 2);
 	memset(&runs, 0, sizeof(runs));
@@ -756,7 +757,8 @@ static enum pair_fate narrow(struct pair *p, int from, struct packet *pk, const 
 
 static void write_all(struct world *w, uint32_t id)
 {
-	pair_post(w->p, 0, MROCE_WR_WRITE, 1, id, w->key[0], w->mem[0], w->size, w->mem[1], w->key[1], 0);
+	pair_post(w->p, 0, MROCE_WR_WRITE, 1, id, w->key[0], w->mem[0], w->size, w->mem[1],
+		  w->key[1], 0);
 	pair_wait(w->p, 0, id);
 	check_status(w, 0, id - 1, 1, MROCE_OK);
 	ck_assert_mem_eq(w->mem[0], w->mem[1], w->size);
@@ -1157,7 +1159,8 @@ END_TEST
 /* What 1,000 connections take, as the allocator counts it, and their share of the maps. */
 START_TEST(conn__memory)
 {
-	const uint32_t n = 1000, maps = 8 * sizeof(struct mroce_path_rx) + sizeof(struct mroce_conn_entry);
+	const uint32_t n = 1000,
+		       maps = 8 * sizeof(struct mroce_path_rx) + sizeof(struct mroce_conn_entry);
 	struct world w = world_new(NULL, 1, 600000);
 	struct conn_stats st;
 	struct mallinfo2 before, after;
@@ -1171,8 +1174,8 @@ START_TEST(conn__memory)
 	ck_assert_int_eq(engine_listen(w.p->side[1].engine, 7, NULL, 2 * n), 0);
 	up = (uint32_t)w.p->side[1].n_accepted;
 	for (uint32_t i = 0; i < n; i++)
-		ck_assert_int_eq(engine_connect(w.p->side[0].engine, &w.p->side[1].ports[0].addr, 7, NULL,
-						NULL, w.p->now, &c),
+		ck_assert_int_eq(engine_connect(w.p->side[0].engine, &w.p->side[1].ports[0].addr, 7,
+						NULL, NULL, w.p->now, &c),
 				 0);
 	for (uint32_t i = 0; i < 100 && (uint32_t)w.p->side[1].n_accepted < up + n; i++)
 		pair_run(w.p, 100000000ull, NULL);

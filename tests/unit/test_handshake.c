@@ -51,7 +51,8 @@ static enum pair_fate keep_all(struct pair *p, int from, struct packet *pk, cons
 }
 
 /* The first READY, or all, are lost. */
-static enum pair_fate lose_ready(struct pair *p, int from, struct packet *pk, const struct ip *remote)
+static enum pair_fate lose_ready(struct pair *p, int from, struct packet *pk,
+				 const struct ip *remote)
 {
 	keep_all(p, from, pk, remote);
 	return pk->type == MROCE_READY ? PAIR_DROP : PAIR_PASS;
@@ -360,7 +361,8 @@ static const struct {
 
 START_TEST(key__other)
 {
-	struct engine_config cfg0 = config(strangers[_i].key[0]), cfg1 = config(strangers[_i].key[1]);
+	struct engine_config cfg0 = config(strangers[_i].key[0]),
+			     cfg1 = config(strangers[_i].key[1]);
 	struct pair *p = pair_new_unequal(&cfg0, &cfg1, 1, 1);
 
 	start_connect(p);

@@ -127,7 +127,8 @@ START_TEST(quota__connections)
 
 	ck_assert_int_eq(mroce_listen(context[1], SERVICE, 16, &l), 0);
 	for (int i = 0; i < 3; i++) {
-		ck_assert_int_eq(mroce_connect(context[0], "127.0.0.1", SERVICE, WAIT_MS, &out[i]), 0);
+		ck_assert_int_eq(mroce_connect(context[0], "127.0.0.1", SERVICE, WAIT_MS, &out[i]),
+				 0);
 		ck_assert_int_eq(mroce_accept(l, WAIT_MS, &in[i]), 0);
 	}
 	ck_assert_int_eq(mroce_connect(context[0], "127.0.0.1", SERVICE, WAIT_MS, &out[3]), -EDQUOT);
@@ -135,7 +136,8 @@ START_TEST(quota__connections)
 	mroce_conn_close(&out[0]);
 	mroce_conn_close(&in[0]);
 	for (int i = 0; i < 2; i++) { /* what is given back can be had again and again */
-		ck_assert_int_eq(mroce_connect(context[0], "127.0.0.1", SERVICE, WAIT_MS, &out[0]), 0);
+		ck_assert_int_eq(mroce_connect(context[0], "127.0.0.1", SERVICE, WAIT_MS, &out[0]),
+				 0);
 		ck_assert_int_eq(mroce_accept(l, WAIT_MS, &in[0]), 0);
 		mroce_conn_close(&out[0]);
 		mroce_conn_close(&in[0]);
