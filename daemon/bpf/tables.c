@@ -2,6 +2,7 @@
 #include "tables.h"
 
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -40,11 +41,46 @@ static int check_shape(const struct tables *t, enum table which, uint32_t *id,
 	    info.value_size == shape->value_size && info.max_entries == shape->entries)
 		return 0;
 	log(LOG_ERR,
-	    "%s: map %s has %u entries of %u bytes, this daemon needs %u of %u: the program was "
-	    "built "
-	    "from another version; attach the mroce_xdp.bpf.o that came with this one",
+	    "%s: map %s has %u entries of %u bytes, this daemon needs %u of %u: the program is "
+	    "of another version; `mroce detach %s` removes it, then start mroced again",
 	    interface, shape->name, info.max_entries, info.value_size, shape->entries,
-	    shape->value_size);
+	    shape->value_size, interface);
+	return -EPROTO;
+}
+
+/* The schema that a map's BTF states, or 0: none. */
+static uint32_t stated_schema(uint32_t btf_id)
+{
+	struct btf *btf = btf_id ? btf__load_from_kernel_by_id(btf_id) : NULL;
+	uint32_t n = btf ? btf__type_cnt(btf) : 0, schema = 0;
+	const size_t len = strlen(MROCE_SCHEMA_TAG);
+
+	for (uint32_t i = 1; i < n && !schema; i++) {
+		const struct btf_type *type = btf__type_by_id(btf, i);
+		const char *name = btf__name_by_offset(btf, type->name_off);
+
+		if (btf_is_decl_tag(type) && strncmp(name, MROCE_SCHEMA_TAG, len) == 0)
+			schema = (uint32_t)strtoul(name + len, NULL, 10);
+	}
+	btf__free(btf);
+	return schema;
+}
+
+/* Maps of the same size may mean something else. A program without BTF states nothing, and is taken at its maps' word. */
+static int check_schema(const struct tables *t, const char *interface, log_fn log)
+{
+	struct bpf_map_info info = { 0 };
+	uint32_t len = sizeof(info), schema;
+
+	if (bpf_obj_get_info_by_fd(t->fd[TABLE_CONFIG], &info, &len))
+		return -errno;
+	schema = stated_schema(info.btf_id);
+	if (!schema || schema == MROCE_MAP_SCHEMA)
+		return 0;
+	log(LOG_ERR,
+	    "%s: the attached program's maps are laid out by schema %u, this daemon's by %u: the program "
+	    "is of another version; `mroce detach %s` removes it, then start mroced again",
+	    interface, schema, MROCE_MAP_SCHEMA, interface);
 	return -EPROTO;
 }
 
@@ -86,6 +122,9 @@ int tables_map(struct tables *t, const char *interface, log_fn log)
 		if (err)
 			return err;
 	}
+	err = check_schema(t, interface, log);
+	if (err)
+		return err;
 	t->config = map_one(t, TABLE_CONFIG);
 	t->conns = map_one(t, TABLE_CONNS);
 	t->paths = map_one(t, TABLE_PATHS);

@@ -12,6 +12,16 @@
 
 #define MROCE_MAP_SCHEMA 3
 
+/* Stands in the programs' BTF as "mroce_schema:3": a daemon that adopts a program sees whether it is of its kind. */
+#define MROCE_SCHEMA_TAG "mroce_schema:"
+#ifdef __bpf__
+#define MROCE_TEXT_(x) #x
+#define MROCE_TEXT(x) MROCE_TEXT_(x)
+#define MROCE_TAGGED __attribute__((btf_decl_tag(MROCE_SCHEMA_TAG MROCE_TEXT(MROCE_MAP_SCHEMA))))
+#else
+#define MROCE_TAGGED
+#endif
+
 #define MROCE_MAX_CONNS 4096 /* power of two: slot = cid & (MROCE_MAX_CONNS - 1) */
 #define MROCE_MAX_QUEUES 64  /* receive queues of one interface */
 
@@ -40,7 +50,7 @@ struct mroce_bpf_config {
 	} local[MROCE_MAX_PORTS];
 	/* The same ports' virtual queues. */
 	struct mroce_vqueue_config vqueue[MROCE_MAX_PORTS];
-};
+} MROCE_TAGGED;
 
 /* Written by the daemon, read by BPF. The daemon writes cid last when it opens a slot and first
  * (to 0) when it closes one. */
