@@ -78,7 +78,8 @@ static int check_schema(const struct tables *t, const char *interface, log_fn lo
 	if (!schema || schema == MROCE_MAP_SCHEMA)
 		return 0;
 	log(LOG_ERR,
-	    "%s: the attached program's maps are laid out by schema %u, this daemon's by %u: the program "
+	    "%s: the attached program's maps are laid out by schema %u, this daemon's by %u: the "
+	    "program "
 	    "is of another version; `mroce detach %s` removes it, then start mroced again",
 	    interface, schema, MROCE_MAP_SCHEMA, interface);
 	return -EPROTO;
