@@ -88,6 +88,7 @@ END_TEST
 
 struct bad_net {
 	uint32_t loss, burst_in, burst_out; /* percent */
+	uint32_t size;			    /* larger packets vanish; 0: none do */
 	bool in_burst, data_only;
 };
 
@@ -97,6 +98,8 @@ static enum pair_fate bad(struct pair *p, int from, struct packet *pk, const str
 
 	(void)from;
 	(void)remote;
+	if (n->size && (uint32_t)MROCE_HDR_LEN + pk->body_len > n->size)
+		return PAIR_DROP;
 	if (n->data_only && pk->type != MROCE_DATA)
 		return PAIR_PASS;
 	if (pair_rand(p) % 100 < (n->in_burst ? n->burst_out : n->burst_in))
@@ -376,6 +379,8 @@ START_TEST(property__account_is_exact)
 	struct range_world *w = calloc(1, sizeof(*w));
 	uint64_t size = (uint64_t)ROUNDS * SLOT;
 	uint32_t streams_seen[2] = { 0, 0 };
+	uint32_t narrow_at = _i % 3 == 2 ? (uint32_t)_i % ROUNDS
+					 : ROUNDS; /* messages are cut anew */
 
 	w->p = pair_new(NULL, 1 + (uint32_t)_i % 4);
 	w->p->rng = 0x9e3779b9u * (uint32_t)(_i + 1) | 1;
@@ -395,6 +400,8 @@ START_TEST(property__account_is_exact)
 	for (uint32_t i = 0; i < ROUNDS; i++) {
 		w->shots[i] = draw(w->p);
 		post_shot(w, i);
+		if (i == narrow_at)
+			w->net.size = 1300;
 		if (!below(w->p, 4))
 			pair_run(w->p, below(w->p, 500000), NULL);
 	}
