@@ -343,10 +343,7 @@ static uint32_t transmit(struct engine *e, uint32_t budget)
 
 	while (sent < budget && !all_blocked(e) && (c = TAILQ_FIRST(&e->ready))) {
 		uint32_t left = budget - sent;
-		uint32_t n;
-
-		e->crowded = TAILQ_NEXT(c, ready) != NULL;
-		n = conn_transmit(c, left < TURN ? left : TURN);
+		uint32_t n = conn_transmit(c, left < TURN ? left : TURN);
 
 		sent += n;
 		if (!c->is_ready)

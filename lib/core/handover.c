@@ -124,7 +124,7 @@ static void tell_paths(struct batch *b, uint32_t mask)
 static void seal(const struct batch *b, void *buf, const struct letter *l, uint8_t flags,
 		 uint32_t body_len)
 {
-	struct mroce_hdr h; /* frames are not aligned */
+	uint32_t letter_seal;
 	struct packet pk = {
 		.type = l->type,
 		.flags = flags,
@@ -138,9 +138,8 @@ static void seal(const struct batch *b, void *buf, const struct letter *l, uint8
 	};
 
 	packet_seal(buf, &pk);
-	memcpy(&h, buf, sizeof(h));
-	h.hdr_crc = htonl(post_seal(pk.una, pk.psn));
-	memcpy(buf, &h, sizeof(h));
+	letter_seal = htonl(post_seal(pk.una, pk.psn));
+	memcpy((char *)buf + offsetof(struct mroce_hdr, hdr_crc), &letter_seal, sizeof(letter_seal));
 }
 
 /* 0; -ENOBUFS: no room at the port; -EAGAIN: letters cannot go this way; -errno: the letter cannot be built. */
@@ -339,7 +338,7 @@ uint32_t handover_send(struct conn *c, struct path *leader, struct letter *l, ui
 		letter_failed(c, l, err);
 	}
 	look_after_paths(&b);
-	spray_served(c, sent);
+	spray_served(leader, sent);
 	return sent;
 }
 

@@ -311,7 +311,7 @@ struct path {
 	uint64_t probe_sent, mtu_at;
 	uint16_t mtu_told; /* the limit that the log has */
 	uint8_t index, remote_port;
-	uint8_t run;	/* packets that it takes before another path of its port: spray.c */
+	uint8_t run;	/* packets that it takes before a sibling has its turn: spray.c */
 	uint8_t reason; /* enum path_reason */
 	bool dead;
 	bool leaving; /* takes nothing new, and changes its route once it is empty */
@@ -531,7 +531,6 @@ struct engine {
 	uint64_t hint_at, hinted_at;
 	struct drain drains[MROCE_MAX_PORTS];
 	uint32_t blocked; /* bit per port: no room in this run */
-	bool crowded;	  /* more than one connection has something to send */
 	bool barred;	  /* some connection has a path whose way is closed */
 	uint64_t blocked_since, blocked_until;
 	uint64_t overslept_at; /* engine_run() came far later than its deadline */
@@ -728,7 +727,7 @@ struct spray_group {
 	uint32_t mask, room;
 };
 struct spray_group spray_group(const struct path *leader);
-void spray_served(struct conn *c, uint32_t n);
+void spray_served(struct path *leader, uint32_t n);
 
 /* handover.c */
 bool handover_possible(const struct conn *c, const struct port *port);

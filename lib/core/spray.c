@@ -13,14 +13,20 @@ static bool less_filled(const struct path *a, const struct path *b)
 	return (uint64_t)a->in_flight * b->cc.window < (uint64_t)b->in_flight * a->cc.window;
 }
 
+/* Others have something to send as well. */
+static bool in_a_crowd(const struct conn *c)
+{
+	return c->is_ready && TAILQ_NEXT(c, ready);
+}
+
 /*
  * A connection alone sprays packet by packet. Among many, each has few packets at a time, and if each packet were on
- * another path, each were asked about and answered by itself. So there one path of a port takes RUN packets before the
- * next has its turn. Ports, which are planes, take turns with every packet all the same.
+ * another path, each were asked about and answered by itself. So there one path between two ports takes RUN packets
+ * before the next has its turn. Ports, which are planes, take turns with every packet all the same.
  */
 static bool better(const struct path *a, const struct path *b)
 {
-	if (a->port == b->port && (a->run || b->run))
+	if (path_siblings(a, b) && (a->run || b->run))
 		return a->run;
 	return less_filled(a, b);
 }
@@ -32,9 +38,9 @@ static void run_on(struct conn *c, struct path *p)
 		return;
 	}
 	for (uint32_t i = 0; i < c->npaths; i++)
-		if (c->paths[i].port == p->port)
+		if (path_siblings(&c->paths[i], p))
 			c->paths[i].run = 0;
-	p->run = c->e->crowded ? RUN - 1 : 0;
+	p->run = in_a_crowd(c) ? RUN - 1 : 0;
 }
 
 static bool has_room(const struct path *p)
@@ -96,18 +102,28 @@ static bool serve_turns(struct conn *c)
 	return any;
 }
 
-/* So many packets have been given to whoever was picked last. */
-void spray_served(struct conn *c, uint32_t n)
+/* So many packets have been given to the group of the path that was picked last. */
+void spray_served(struct path *leader, uint32_t n)
 {
+	struct conn *c = leader->conn;
+
+	leader->run -= (uint8_t)min_u64(
+		leader->run, n ? n - 1 : 0); /* the first was counted when it was picked */
 	while (c->steering && n--)
 		c->steering = serve_turns(c);
 }
 
-/* The path, and those beside it between the same two ports that may be taken as well. */
+/* The path, and those beside it between the same two ports that may be taken as well: none while it has a run. */
 struct spray_group spray_group(const struct path *leader)
 {
 	const struct conn *c = leader->conn;
 	struct spray_group g = { 0 };
+
+	if (leader->run) {
+		g.mask = 1u << leader->index;
+		g.room = (uint32_t)min_u64(leader->cc.cwnd - leader->in_flight, leader->run + 1);
+		return g;
+	}
 
 	for (uint32_t i = 0; i < c->npaths; i++) {
 		const struct path *p = &c->paths[i];

@@ -271,13 +271,14 @@ cpu_sample()
 		"$(awk -v t="$2" -v hz="$(getconf CLK_TCK)" -v b="$3" 'BEGIN { print t / hz / (b / 2 ^ 30) }')"
 }
 
+# FABRIC CANDIDATE
 cpu_ours()
 {
 	local before after
 	before=$(busy_ticks)
-	run_ours o -D "$seconds" -m "$SIZE"
+	run_ours "$1" -D "$seconds" -m "$SIZE"
 	after=$(busy_ticks)
-	cpu_sample mroce $((after - before)) "$(perf_field bytes)"
+	cpu_sample "$2" $((after - before)) "$(perf_field bytes)"
 }
 
 # FABRIC CONTROL
@@ -291,16 +292,22 @@ cpu_tcp()
 		"$(awk -v g="$gbit" -v s="$seconds" 'BEGIN { print g * 1e9 / 8 * s }')"
 }
 
-cost_cpu() { echo $((4 + reps * 5 * (seconds + 1))); }
+cost_cpu() { echo $((8 + reps * 7 * (seconds + 1))); }
 measure_cpu()
 {
+	local i control daemon_options=()
 	build_ours o 2 1 --direct
+	daemon_options=(--port socket)
+	build_ours h 2 1 --direct
+	daemon_options=(--port socket --no-handover)
+	build_ours u 2 1 --direct
 	build_plain t 2 1 --direct
 	build_plain T 2 1 --direct --offload on
-	local i control
 	for ((i = 0; i < reps; i++)); do
 		turn "cpu, turn $((i + 1)) of $reps"
-		cpu_ours
+		cpu_ours o mroce
+		cpu_ours h "mroce, UDP sockets"
+		cpu_ours u "mroce, UDP sockets, no handover"
 		for control in $(controls); do
 			cpu_tcp t "$control"
 			cpu_tcp T "$control"

@@ -19,21 +19,6 @@ letters() {	# host
 	port_sum "$1" letters
 }
 
-# Sets loss for both ends, transfers, and takes it back.
-under() {	# fabric-settings -- messages address [options]
-	local settings=() status
-	while [[ $1 != -- ]]; do
-		settings+=("$1")
-		shift
-	done
-	shift
-	F set "${settings[@]}" >/dev/null || return 1
-	transfer "$@"
-	status=$?
-	F set --clear >/dev/null
-	return "$status"
-}
-
 # All data went as letters, each exactly once: none came back, none left without its envelope.
 by_letters() {	# host bytes-at-least
 	more_than "$(letters "$1")" $(($2 / 3498)) letters &&
@@ -41,29 +26,18 @@ by_letters() {	# host bytes-at-least
 		equal "$(port_sum "$1" letters_returned)" 0 "letters that came back"
 }
 
-repaired() {	# more than so many
-	more_than "$(perf_says repairs)" "$1" repairs
-}
-
 every_path_used() {	# host
 	equal "$(show "$1" "sum(1 for c in s['conns'] for p in c['paths'] if p['tx_packets'] > 50)")" "$2" "paths with packets"
 }
 
 on_the_wire() {	# address
-	on h2 timeout 20 tcpdump -Z root -i p1 -c 300 -vv -n -l "udp and dst port 4797 and dst host $1" >"$work/wire" 2>"$work/tcpdump" &
-	pid[tcpdump]=$!
-	wait_until said tcpdump "listening on" || { cat "$work/tcpdump"; return 1; }
-	transfer 200 "$1" || return 1
-	wait_long 10 fails alive tcpdump
-	unset "pid[tcpdump]"
+	capture 300 "$1" || return 1
 	equal "$(grep -c 'tos 0x2,ECT(0)' "$work/wire") $(grep -c 'no cksum' "$work/wire")" \
 		"$(grep -c ' > ' "$work/wire") $(grep -c ' > ' "$work/wire")" "with ECT(0), without checksum"
 }
 
 source_ports() {
-	local n
-	n=$(grep 'length [0-9]\{4\}$' "$work/wire" | grep -o '10\.1\.0\.1\.[0-9]* > ' | sort -u | wc -l)
-	equal "$n" 4 "source ports of data on plane 1, of 8 paths over 2 planes"
+	equal "$(source_ports_seen)" 4 "source ports of data on plane 1, of 8 paths over 2 planes"
 }
 
 doctor_says() {	# status words
@@ -111,7 +85,7 @@ check "is repaired" repaired 300
 check "5 % loss, IPv6" under --loss 5 -- 500 fd00:1::2
 check "reordering" under --reorder 10,3 -- 500 10.1.0.2
 check "duplicates" under --dup 5 -- 500 10.1.0.2
-check "many connections" transfer 200 10.1.0.2 -q 50 -m 4096
+check "many connections" many_connections
 check "sends" transfer 300 10.1.0.2 -o send
 on h1 ip neigh flush all
 check "neighbours forgotten: what waited for them is not lost, nor sent twice" transfer 500 10.1.0.2

@@ -146,6 +146,48 @@ more_than() {	# value limit what
 
 # ---- transfers ----
 
+# Sets loss and so on for both ends, transfers, and takes it back.
+under() {	# fabric-settings -- messages address [options]
+	local settings=() status
+	while [[ $1 != -- ]]; do
+		settings+=("$1")
+		shift
+	done
+	shift
+	F set "${settings[@]}" >/dev/null || return 1
+	transfer "$@"
+	status=$?
+	F set --clear >/dev/null
+	return "$status"
+}
+
+repaired() {	# more than so many
+	more_than "$(perf_says repairs)" "$1" repairs
+}
+
+# The first packets of a transfer from h1 to h2, as h2 sees them.
+capture() {	# packets address
+	on h2 timeout 20 tcpdump -Z root -i p1 -c "$1" -vv -n -l "udp and dst port 4797 and dst host $2" >"$work/wire" 2>"$work/tcpdump" &
+	pid[tcpdump]=$!
+	wait_until said tcpdump "listening on" || { cat "$work/tcpdump"; return 1; }
+	transfer 200 "$2" || return 1
+	wait_long 10 fails alive tcpdump
+	unset "pid[tcpdump]"
+}
+
+# UDP source ports of data seen there.
+source_ports_seen() {
+	grep 'length [0-9]\{4\}$' "$work/wire" | grep -o '10\.1\.0\.1\.[0-9]* > ' | sort -u | wc -l
+}
+
+# The receives of so many connections fill the queue to mroced for a moment, again and again.
+many_connections() {
+	local i
+	for i in {1..8}; do
+		transfer 200 10.1.0.2 -q 50 -m 4096 || { echo "time $i"; return 1; }
+	done
+}
+
 serve() {	# host
 	: >"$work/server"
 	nsenter --net="/run/netns/mr-$fabric-$1" "$bin/mroce" --socket "$run/$1.sock" perf -s --once \

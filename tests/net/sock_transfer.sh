@@ -14,38 +14,14 @@ kinds_are() {	# of h1, of h2
 	equal "$(show h1 "s['ports'][0]['kind']") $(show h2 "s['ports'][0]['kind']")" "$1 $2" kinds
 }
 
-repaired() {	# more than so many
-	more_than "$(perf_says repairs)" "$1" repairs
-}
-
 gaps_were_answered() {
 	more_than "$(counted h2 TX_NACK)" 100 NACKs
-}
-
-# Sets loss and so on for both ends, transfers, and takes it back.
-under() {	# fabric-settings -- messages address [options]
-	local settings=() status
-	while [[ $1 != -- ]]; do
-		settings+=("$1")
-		shift
-	done
-	shift
-	F set "${settings[@]}" >/dev/null || return 1
-	transfer "$@"
-	status=$?
-	F set --clear >/dev/null
-	return "$status"
 }
 
 # How packets of h1 look when they reach h2: no checksum, ECT(0), the service's port as destination.
 on_the_wire() {	# address words-that-all-data-has
 	local total good
-	on h2 timeout 20 tcpdump -Z root -i p1 -c 200 -vv -n -l "udp and dst port 4797 and dst host $1" >"$work/wire" 2>"$work/tcpdump" &
-	pid[tcpdump]=$!
-	wait_until said tcpdump "listening on" || { cat "$work/tcpdump"; return 1; }
-	transfer 200 "$1" || return 1
-	wait_long 10 fails alive tcpdump
-	unset "pid[tcpdump]"
+	capture 200 "$1" || return 1
 	total=$(grep -c ' > ' "$work/wire")
 	good=$(grep -c -- "$2" "$work/wire")
 	if ! equal "$good" "$total" "packets with $2" || ! more_than "$total" 100 packets; then
@@ -56,9 +32,7 @@ on_the_wire() {	# address words-that-all-data-has
 
 # As many UDP source ports as paths, seen from outside.
 source_ports() {
-	local n
-	n=$(grep 'length [0-9]\{4\}$' "$work/wire" | grep -o '10\.1\.0\.1\.[0-9]* > ' | sort -u | wc -l)
-	equal "$n" 2 "source ports of data on plane 1, of 8 paths over 4 planes"
+	equal "$(source_ports_seen)" 2 "source ports of data on plane 1, of 8 paths over 4 planes"
 }
 
 no_capabilities() {	# host
@@ -93,7 +67,7 @@ check "reordering" under --reorder 10,3 -- 500 10.1.0.2
 check "duplicates and corruption" under --dup 5 --corrupt 2 -- 500 10.1.0.2
 check "CE on some packets" under --ce 20 -- 500 10.1.0.2
 check "is seen" more_than "$(counted h2 RX_CE)" 100 "packets with CE"
-check "many connections" transfer 200 10.1.0.2 -q 50 -m 4096
+check "many connections" many_connections
 check "sends" transfer 300 10.1.0.2 -o send
 check "memory in place" transfer 300 10.1.0.2 --inplace
 check "nothing was refused by the kernel" equal "$(port_sum h1 tx_errors) $(port_sum h2 tx_errors)" "0 0" errors

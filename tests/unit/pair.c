@@ -114,38 +114,8 @@ static void leave(struct pair_port *from, struct pair_packet *pkt, const struct 
 		queue_packet(p, pkt);
 }
 
-static void *tx_begin(struct port *port, struct flow *flow, uint32_t len)
-{
-	struct pair_port *pp = port->priv;
-
-	ck_assert_ptr_null(pp->open);
-	ck_assert_uint_le(len, port->payload_max);
-	if (pp->side->pair->port_full)
-		return NULL;
-	pp->open = malloc(sizeof(*pp->open));
-	pp->flow = flow;
-	return pp->open->data;
-}
-
-static void tx_end(struct port *port, uint32_t len)
-{
-	struct pair_port *pp = port->priv;
-	struct pair_packet *pkt = pp->open;
-
-	pp->open = NULL;
-	pkt->len = len;
-	leave(pp, pkt, &pp->flow->remote, pp->flow->sport);
-}
-
-/* ---- letters handed over ---- */
-
-static uint16_t post_sport(struct port *port, struct flow *flow)
-{
-	(void)port;
-	return flow->sport;
-}
-
-static void *post_begin(struct port *port, struct flow *flow, uint32_t len)
+/* A packet that was begun and not ended is taken back. */
+static void *begin(struct port *port, struct flow *flow, uint32_t len)
 {
 	struct pair_port *pp = port->priv;
 
@@ -158,13 +128,41 @@ static void *post_begin(struct port *port, struct flow *flow, uint32_t len)
 	return pp->open->data;
 }
 
-static void post_end(struct port *port, uint32_t len)
+static struct pair_packet *end(struct pair_port *pp, uint32_t len)
 {
-	struct pair_port *pp = port->priv;
 	struct pair_packet *pkt = pp->open;
 
 	pp->open = NULL;
 	pkt->len = len;
+	return pkt;
+}
+
+static void *tx_begin(struct port *port, struct flow *flow, uint32_t len)
+{
+	ck_assert_ptr_null(((struct pair_port *)port->priv)->open);
+	return begin(port, flow, len);
+}
+
+static void tx_end(struct port *port, uint32_t len)
+{
+	struct pair_port *pp = port->priv;
+
+	leave(pp, end(pp, len), &pp->flow->remote, pp->flow->sport);
+}
+
+/* ---- letters handed over ---- */
+
+static uint16_t post_sport(struct port *port, struct flow *flow)
+{
+	(void)port;
+	return flow->sport;
+}
+
+static void post_end(struct port *port, uint32_t len)
+{
+	struct pair_port *pp = port->priv;
+	struct pair_packet *pkt = end(pp, len);
+
 	pkt->next = NULL;
 	if (!pp->letters)
 		pp->last = &pp->letters;
@@ -249,7 +247,7 @@ static const struct port_ops ops = {
 	.full = full,
 	.reachable = reachable,
 	.post_sport = post_sport,
-	.post_begin = post_begin,
+	.post_begin = begin,
 	.post_end = post_end,
 	.post_flush = post_flush,
 };
