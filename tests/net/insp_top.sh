@@ -13,13 +13,22 @@ pty()
 	nsenter --net="/run/netns/mr-$fabric-h1" python3 tests/net/insp_pty.py "$steps" "$MROCE" --socket "$work/h1.sock" top "$@"
 }
 
+# Perf's connection, with its paths, and no longer that of the ping before it.
+only_perf()
+{
+	on h1 -j show all | python3 -c 'import json, sys
+o = json.load(sys.stdin)
+conns = o["connections"]
+sys.exit(not (len(conns) == 1 and conns[0]["state"] == "up" and conns[0]["tx_bytes"] > 1 << 20 and len(o["paths"]) == 8))'
+}
+
 traffic_up()
 {
 	spawn h2 perf -s --quiet
 	wait_until on h1 ping -c 1 10.1.0.2 || return 1
 	spawn h1 perf -D 100 10.1.0.2
 	client=$!
-	wait_until sh -c "'$MROCE' --socket '$work/h1.sock' -j show path | grep -q tx_packets"
+	wait_until only_perf
 }
 
 # The rates of several views, times their lengths, against the counters before and after.
