@@ -19,6 +19,8 @@
 #include "mroce/maps.h"
 
 #define PIN_PREFIX "mroce_"
+#define PIN_VERSIONS PIN_ROOT "/v[0-9]*"
+#define PIN_NAMESPACES(inode) PIN_VERSIONS "/netns-" inode
 #define NETNS_FILE "/proc/self/ns/net"
 /* A killed daemon's lock goes a moment after it, or its guardian is sweeping. */
 #define TRIES 1000
@@ -88,39 +90,52 @@ static int make_folders(const char *path)
 	return 0;
 }
 
-static void remove_pins(int fd)
+/* How many pins of ours a folder has, or had. */
+static int count_pins(int fd, bool remove)
 {
-	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), count = 0;
 	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
 	const struct dirent *e;
 
 	if (!dir) {
 		if (copy >= 0)
 			close(copy);
-		return;
+		return 0;
 	}
 	while ((e = readdir(dir))) {
-		if (e->d_type == DT_REG && !strncmp(e->d_name, PIN_PREFIX, strlen(PIN_PREFIX)))
-			unlinkat(fd, e->d_name, 0);
+		if (e->d_type != DT_REG || strncmp(e->d_name, PIN_PREFIX, strlen(PIN_PREFIX)))
+			continue;
+		if (!remove || !unlinkat(fd, e->d_name, 0))
+			count++;
 	}
 	closedir(dir);
+	return count;
 }
 
-/* And those above it that are empty then. 0 if at least the folder itself has gone, or -errno. */
+/* The folder stays if others have put something into it. Returns how many pins there were. */
 static int remove_folder(int fd, const char *path)
 {
-	char part[PIN_PATH_MAX];
+	int count = count_pins(fd, true);
 
-	remove_pins(fd);
-	if (!still_there(fd, path))
-		return 0;
-	if (rmdir(path))
-		return -errno;
-	snprintf(part, sizeof(part), "%s", path);
-	do
-		*strrchr(part, '/') = '\0';
-	while (strcmp(part, PIN_BPFFS) && !rmdir(part));
-	return 0;
+	if (still_there(fd, path))
+		rmdir(path);
+	return count;
+}
+
+/* Those above the folders of interfaces, if they are empty. Who is just making one of them tries again. */
+static void remove_parents(void)
+{
+	static const char *const patterns[] = { PIN_NAMESPACES("*"), PIN_VERSIONS, PIN_ROOT };
+
+	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
+		glob_t found;
+
+		if (glob(patterns[i], GLOB_NOSORT | GLOB_ONLYDIR, NULL, &found))
+			continue;
+		for (size_t n = 0; n < found.gl_pathc; n++)
+			rmdir(found.gl_pathv[n]);
+		globfree(&found);
+	}
 }
 
 /* ---- names ---- */
@@ -142,14 +157,16 @@ static void name_folder(char out[16], const char *interface)
 	}
 }
 
-/* Calls each() with every folder of an interface; netns NULL: of all namespaces. Returns the sum. */
-static int for_each_folder(const char *netns, int (*each)(void *ctx, const char *path), void *ctx)
+/* Calls each() with every folder of an interface; netns 0: of all namespaces. Returns the sum. */
+static int for_each_folder(unsigned long long netns, int (*each)(void *ctx, const char *path),
+			   void *ctx)
 {
-	char pattern[PIN_PATH_MAX];
+	char pattern[PIN_PATH_MAX] = PIN_NAMESPACES("*") "/*";
 	int sum = 0;
 	glob_t found;
 
-	snprintf(pattern, sizeof(pattern), "%s/v*/%s/*", PIN_ROOT, netns ? netns : "netns-*");
+	if (netns)
+		snprintf(pattern, sizeof(pattern), PIN_NAMESPACES("%llu") "/*", netns);
 	if (glob(pattern, GLOB_NOSORT | GLOB_ONLYDIR, NULL, &found))
 		return 0;
 	for (size_t i = 0; i < found.gl_pathc; i++) {
@@ -245,7 +262,7 @@ void pin_open(struct pins *p, const char *interface, bool again, struct guardian
 		explain(p, path, fd);
 		return;
 	}
-	remove_pins(fd);
+	count_pins(fd, true);
 	p->fd = fd;
 	p->why[0] = '\0';
 	memcpy(p->path, path, sizeof(p->path));
@@ -293,6 +310,7 @@ void pin_close(struct pins *p, const char *why)
 	if (p->fd >= 0) {
 		remove_folder(p->fd, p->path);
 		close(p->fd);
+		remove_parents();
 	}
 	pin_init(p, why, p->log);
 }
@@ -310,58 +328,51 @@ struct removal {
 	log_fn log;
 };
 
-static int tell_removed(const struct removal *r, const char *path, int err)
+/* Takes the descriptor. 1 if there was something to remove. */
+static int remove_and_tell(const struct removal *r, int fd, const char *path)
 {
-	if (err)
-		r->log(LOG_WARNING, "%s: cannot be removed: %s", path,
-		       err == -ENOTEMPTY ? "there are files in it that are not mroce's" :
-					   strerror(-err));
-	else
+	int count = remove_folder(fd, path);
+
+	close(fd);
+	if (count)
 		r->log(LOG_INFO, "%s: pins removed", path);
-	return err ? 0 : 1;
+	return count > 0;
 }
 
 static int sweep_folder(void *ctx, const char *path)
 {
-	int fd = lock_folder(path, LOCK_EX), err;
+	int fd = lock_folder(path, LOCK_EX);
 
-	if (fd < 0)
-		return 0;
-	err = remove_folder(fd, path);
-	close(fd);
-	return tell_removed(ctx, path, err);
+	return fd < 0 ? 0 : remove_and_tell(ctx, fd, path);
 }
 
 static int remove_named(void *ctx, const char *path)
 {
 	const struct removal *r = ctx;
-	int fd, err;
+	int fd = strcmp(strrchr(path, '/') + 1, r->folder) ? -ENOENT : open_folder(path);
 
-	if (strcmp(strrchr(path, '/') + 1, r->folder))
-		return 0;
-	fd = open_folder(path);
-	if (fd < 0)
-		return 0;
-	err = remove_folder(fd, path);
-	close(fd);
-	return tell_removed(r, path, err);
+	return fd < 0 ? 0 : remove_and_tell(r, fd, path);
 }
 
 int pin_sweep(log_fn log)
 {
 	struct removal r = { NULL, log };
+	int swept = for_each_folder(0, sweep_folder, &r);
 
-	return for_each_folder(NULL, sweep_folder, &r);
+	remove_parents();
+	return swept;
 }
 
 int pin_remove(const char *interface, log_fn log)
 {
-	char netns[32], folder[16];
+	char folder[16];
 	struct removal r = { folder, log };
+	int removed;
 
 	name_folder(folder, interface);
-	snprintf(netns, sizeof(netns), "netns-%llu", namespace_inode());
-	return for_each_folder(netns, remove_named, &r);
+	removed = for_each_folder(namespace_inode(), remove_named, &r);
+	remove_parents();
+	return removed;
 }
 
 struct telling {
@@ -372,18 +383,20 @@ struct telling {
 static int tell_stale(void *ctx, const char *path)
 {
 	const struct telling *t = ctx;
-	int fd = lock_folder(path, LOCK_SH);
+	int fd = lock_folder(path, LOCK_SH), count;
 
 	if (fd < 0)
 		return 0;
+	count = count_pins(fd, false);
 	close(fd);
-	t->tell(t->ctx, path);
-	return 1;
+	if (count)
+		t->tell(t->ctx, path);
+	return count > 0;
 }
 
 void pin_each_stale(void (*tell)(void *ctx, const char *path), void *ctx)
 {
 	struct telling t = { tell, ctx };
 
-	for_each_folder(NULL, tell_stale, &t);
+	for_each_folder(0, tell_stale, &t);
 }
