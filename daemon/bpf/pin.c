@@ -199,7 +199,7 @@ static void explain(struct pins *p, const char *path, int err)
 	case EPERM:
 		give_up(p,
 			"%s: %s: mroced has to be root, and its unit needs "
-			"BindPaths=-" PIN_BPFFS,
+			"ReadWritePaths=" PIN_ROOT " and that folder, see mroced.service",
 			path, strerror(-err));
 		break;
 	case EWOULDBLOCK: give_up(p, "another mroced holds %s", path); break;

@@ -20,6 +20,17 @@ mroce() {	# arguments, in a
 	in_ns a "$build/mroce" --socket "$work/a.sock" "$@"
 }
 
+# What a failed test has left running must not be in the way of the next.
+start() {	# [VARIABLE=VALUE...] [options], in a
+	local env=()
+	while [[ ${1:-} == *=* ]]; do
+		env+=("$1")
+		shift
+	done
+	[[ -z ${daemon[a]:-} ]] || killed a
+	launch "${env[@]}" a "$@"
+}
+
 # The folder of an interface in a.
 folder() {	# interface
 	echo "$root/v$schema/netns-$(stat -L -c %i "/run/netns/${ns}a")/$1"
@@ -82,10 +93,10 @@ guardians_are() {	# how many, of all daemons of this test, which have its mount 
 
 next_keeps_its_own() {
 	local i
-	launch a --pin || return 1
+	start --pin || return 1
 	for i in 1 2 3 4 5; do
 		killed a
-		launch a --pin || return 1
+		start --pin || return 1
 		wait_until guardians_are 1 || { guardians_are 1; return 1; }
 		pins_are "$own" && pinned_is_used || return 1
 	done
@@ -106,7 +117,7 @@ deleted() {
 }
 
 deleted_and_back() {
-	launch a --pin && deleted || return 1
+	start --pin && deleted || return 1
 	kill -0 "${daemon[a]}" && link_back || return 1
 	wait_until pins_are "$own"
 	pins_are "$own" && pinned_is_used
@@ -131,7 +142,7 @@ dotted() {
 	rename w0 v0.7
 	wait_until link_is_up a v0.7
 	planes=(v0.7)
-	launch a --pin && pins_are "$own" v0:7 && over a && nothing_pinned
+	start --pin && pins_are "$own" v0:7 && over a && nothing_pinned
 	local status=$?
 	planes=(v0)
 	rename v0.7 v0
@@ -141,7 +152,7 @@ dotted() {
 
 # Nobody is left who could clean up.
 killed_with_guardian() {	# [options]
-	launch a --pin "$@" || return 1
+	start --pin "$@" || return 1
 	local guardian
 	guardian=$(pgrep -P "${daemon[a]}" mroced-guard) && kill -9 "$guardian" && killed a && pins_are "$own"
 }
@@ -151,7 +162,7 @@ doctor_tells() {
 }
 
 no_pins_next() {
-	launch a || return 1
+	start || return 1
 	nothing_pinned && grep -q "$(folder v0): pins removed" "$work/log.a" && over a
 }
 
@@ -187,10 +198,10 @@ foreign_stays() {
 }
 
 foreign_untouched() {
-	foreign_in && launch a --pin && has_ours && over a && foreign_stays || return 1
-	launch a --pin && has_ours && killed a && wait_until foreign_stays && foreign_stays || return 1
+	foreign_in && start --pin && has_ours && over a && foreign_stays || return 1
+	start --pin && has_ours && killed a && wait_until foreign_stays && foreign_stays || return 1
 	mroce detach && foreign_stays || return 1
-	launch a && foreign_stays && ! mroce doctor | grep "is gone" && over a
+	start && foreign_stays && ! mroce doctor | grep "is gone" && over a
 }
 
 has_ours() {
@@ -203,47 +214,47 @@ other_lives() {
 	ip -n "${ns}a" address add 10.78.0.1/24 dev v1
 	ip -n "${ns}a" link set v1 up
 	ip -n "${ns}b" link set v1 up
-	launch a --pin || return 1
+	start --pin || return 1
 	nsenter --net="/run/netns/${ns}a" "$build/mroced" --socket "$work/other.sock" -i v1 --pin >"$work/log.other" 2>&1 &
 	daemon[other]=$!
 	wait_until grep -q ready: "$work/log.other"
 	pins_are "$own" v1 && killed a && wait_until pins_are "" && wait_until guardians_are 1 && pins_are "$own" v1 || return 1
-	in_ns a "$build/mroce" detach v0 >/dev/null && pins_are "$own" v1 && launch a && pins_are "$own" v1 && over a &&
+	in_ns a "$build/mroce" detach v0 >/dev/null && pins_are "$own" v1 && start && pins_are "$own" v1 && over a &&
 		kill "${daemon[other]}" && wait "${daemon[other]}" || return 1
 	unset "daemon[other]"
 	nothing_pinned
 }
 
 detach_of_living() {
-	launch a --pin || return 1
+	start --pin || return 1
 	mroce detach v0 >"$work/detached" && nothing_pinned && over a && nothing_pinned
 }
 
 adopts() {
-	ip -n "${ns}a" link set dev v0 xdpdrv obj "$build/bpf/mroce_xdp.bpf.o" sec xdp.frags && launch a --pin "$@" &&
+	ip -n "${ns}a" link set dev v0 xdpdrv obj "$build/bpf/mroce_xdp.bpf.o" sec xdp.frags && start --pin "$@" &&
 		equal "$(attach_of)" '"attach": "adopted"' attach
 }
 
 adopted_pins() {
-	adopts --no-nack && pins_are "$adopted" && pinned_is_used && over a && nothing_pinned && launch a --pin && pins_are "$own" &&
+	adopts --no-nack && pins_are "$adopted" && pinned_is_used && over a && nothing_pinned && start --pin && pins_are "$own" &&
 		killed a && wait_until nothing_pinned || return 1
-	launch a --pin && pins_are "$own" && deleted && over a && link_back
+	start --pin && pins_are "$own" && deleted && over a && link_back
 }
 
 shared_pins() {
-	launch a --pin --share && equal "$(attach_of)" '"attach": "shared"' attach && pins_are "$own" && pinned_is_used && over a &&
-		nothing_pinned && launch a --pin --share && killed a && wait_until nothing_pinned
+	start --pin --share && equal "$(attach_of)" '"attach": "shared"' attach && pins_are "$own" && pinned_is_used && over a &&
+		nothing_pinned && start --pin --share && killed a && wait_until nothing_pinned
 }
 
 filters_pins() {
-	launch MROCE_TC=netlink a --pin && pins_are "$own" && over a && nothing_pinned && launch MROCE_TC=netlink a --pin && killed a &&
+	start MROCE_TC=netlink --pin && pins_are "$own" && over a && nothing_pinned && start MROCE_TC=netlink --pin && killed a &&
 		wait_until bare a && wait_until nothing_pinned
 }
 
 socket_pins() {
-	launch a --port socket --pin && pins_are "$post" && over a && nothing_pinned || return 1
-	launch a --port socket --pin && killed a && wait_until nothing_pinned && launch a --port socket --pin && deleted && over a || return 1
-	link_back && launch a --port socket --no-handover --pin && nothing_pinned && over a
+	start --port socket --pin && pins_are "$post" && over a && nothing_pinned || return 1
+	start --port socket --pin && killed a && wait_until nothing_pinned && start --port socket --pin && deleted && over a || return 1
+	link_back && start --port socket --no-handover --pin && nothing_pinned && over a
 }
 
 # As it is in `ip netns exec`, which mounts another /sys; mroced starts all the same.
@@ -259,21 +270,21 @@ without_bpffs() {
 
 read_only_bpffs() {
 	mount -o remount,bind,ro /sys/fs/bpf
-	launch a --pin && grep -q "nothing is pinned: $root.*: Read-only file system: .* BindPaths=-/sys/fs/bpf" "$work/log.a" && over a
+	start --pin && grep -q "nothing is pinned: $root.*: Read-only file system: .* ReadWritePaths=/sys/fs/bpf/mroce" "$work/log.a" && over a
 	local status=$?
 	mount -o remount,bind,rw /sys/fs/bpf
 	return $status
 }
 
 net_up
-check "by default nothing is pinned" eval 'launch a && nothing_pinned && over a'
-launch a --pin
+check "by default nothing is pinned" eval 'start && nothing_pinned && over a'
+start --pin
 check "pin = yes: all maps and programs are pinned" pins_are "$own"
 check "and dumped by name" dumps_by_name
 check "only root may look" only_root_reads
 check "configuration, port and doctor tell" shown
 check "after the end nothing is left" eval 'over a && nothing_pinned'
-launch a --pin
+start --pin
 check "after kill -9 nothing is left" kill_leaves_nothing
 check "the next one's pins are its own, not its predecessor's guardian's" next_keeps_its_own
 check "interface deleted: they go; back: they come" deleted_and_back
