@@ -196,7 +196,8 @@ int adopt_map(uint32_t prog_id, const char *wanted)
 	return n < 0 ? n : -ENOENT;
 }
 
-static int with_program(uint32_t prog_id, int (*each)(void *ctx, int fd, const char *name), void *ctx)
+static int with_program(uint32_t prog_id, int (*each)(void *ctx, int fd, const char *name),
+			void *ctx)
 {
 	struct bpf_prog_info info = { 0 };
 	uint32_t len = sizeof(info);
