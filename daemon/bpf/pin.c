@@ -288,12 +288,12 @@ static int pin_one(void *ctx, int fd, const char *name)
 
 void pin_object(struct pins *p, const struct bpf_object *object)
 {
-	struct bpf_program *program;
-	struct bpf_map *map;
+	struct bpf_program *program = NULL;
+	struct bpf_map *map = NULL;
 
-	bpf_object__for_each_program(program, object)
+	while ((program = bpf_object__next_program(object, program)))
 		pin_one(p, bpf_program__fd(program), bpf_program__name(program));
-	bpf_object__for_each_map(map, object)
+	while ((map = bpf_object__next_map(object, map)))
 		pin_one(p, bpf_map__fd(map), bpf_map__name(map));
 }
 

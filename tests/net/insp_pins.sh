@@ -92,15 +92,34 @@ guardians_are() {	# how many, of all daemons of this test, which have its mount 
 }
 
 next_keeps_its_own() {
-	local i
 	start --pin || return 1
-	for i in 1 2 3 4 5; do
+	for _ in 1 2 3 4 5; do
 		killed a
 		start --pin || return 1
 		wait_until guardians_are 1 || { guardians_are 1; return 1; }
 		pins_are "$own" && pinned_is_used || return 1
 	done
 	over a
+}
+
+# Also while it makes folders and pins, or is just removing them. SEED repeats a run.
+killed_at_any_moment() {
+	local round pid
+	RANDOM=${SEED:-$$}
+	echo "SEED=${SEED:-$$}"
+	for ((round = 0; round < 20; round++)); do
+		nsenter --net="/run/netns/${ns}a" "$build/mroced" --socket "$work/a.sock" -i v0 --pin >"$work/log.a" 2>&1 &
+		pid=$!
+		daemon[any]=$pid
+		sleep "0.$(printf %03d $((RANDOM % 200)))"
+		((round % 2)) || kill "$pid"
+		((round % 2)) || sleep "0.$(printf %03d $((RANDOM % 30)))"
+		kill -9 "$pid"
+		wait "$pid" 2>/dev/null
+		unset "daemon[any]"
+		wait_until nothing_pinned || { echo "round $round"; nothing_pinned; return 1; }
+	done
+	wait_until guardians_are 0
 }
 
 link_back() {
@@ -287,6 +306,7 @@ check "after the end nothing is left" eval 'over a && nothing_pinned'
 start --pin
 check "after kill -9 nothing is left" kill_leaves_nothing
 check "the next one's pins are its own, not its predecessor's guardian's" next_keeps_its_own
+check "after kill -9 at any moment nothing is left" killed_at_any_moment
 check "interface deleted: they go; back: they come" deleted_and_back
 check "interface renamed: they stay where they are, and go in the end" renamed
 check "interface with a dot in its name" dotted
@@ -300,7 +320,7 @@ check "those of another version and namespace go, too" others_go
 check "mroce detach takes those of a running daemon" detach_of_living
 check "those of another daemon that lives stay" other_lives
 check "adopted program" adopted_pins
-if libbpf_ext=$(bpftool feature probe kernel 2>/dev/null | grep 'program_type ext is available'); then
+if bpftool feature probe kernel 2>/dev/null | grep -q 'program_type ext is available'; then
 	check "shared interface" shared_pins
 else
 	skip "shared interface" "needs BPF programs of type ext"
