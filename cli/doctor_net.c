@@ -16,6 +16,7 @@
 #include "cmd.h"
 #include "daemon/bpf/adopt.h"
 #include "daemon/bpf/load.h"
+#include "daemon/bpf/pin.h"
 #include "daemon/net/ethtool.h"
 #include "link.h"
 #include "mroce/maps.h"
@@ -23,7 +24,6 @@
 #include "units.h"
 
 #define MTU_MIN 1280
-#define PIN_FOLDER "/sys/fs/bpf/mroce"
 /* The kernel keeps 15 bytes of a program's name. */
 #define NAME_KEPT 15
 
@@ -234,6 +234,22 @@ static void check_program(struct report *r, const char *name, const json_t *port
 			    found.prog_id);
 }
 
+/* Only if they are wanted. */
+static void check_pins(struct report *r, const char *name, const json_t *port)
+{
+	const char *pins = json_string_value(json_object_get(port, "pins"));
+	const char *why = json_string_value(json_object_get(port, "pins_reason"));
+
+	if (!pins || !why || !strcmp(why, "pin = no"))
+		return;
+	if (*pins)
+		report_line(r, VERDICT_OK, name, NULL, "maps and programs are pinned in %s", pins);
+	else
+		report_line(r, VERDICT_WARN, name,
+			    "mend what the reason says and restart mroced, or pin = no",
+			    "pin = yes, but nothing is pinned (%s)", why);
+}
+
 static void check_neighbours(struct report *r, const char *name, const json_t *port)
 {
 	const json_t *n;
@@ -267,6 +283,7 @@ void doctor_interface(struct report *r, const char *name, const json_t *port)
 		check_queues(r, name);
 		check_program(r, name, port);
 	}
+	check_pins(r, name, port);
 	check_neighbours(r, name, port);
 }
 
@@ -323,10 +340,14 @@ static void check_programs(struct report *r, const json_t *daemon)
 			    count ? ", for the running mroced" : "");
 }
 
+static void tell_stale(void *r, const char *path)
+{
+	report_line(r, VERDICT_WARN, "leftovers", "mroce detach",
+		    "%s has pins of an mroced that is gone", path);
+}
+
 void doctor_leftovers(struct report *r, const json_t *daemon)
 {
 	check_programs(r, daemon);
-	if (!access(PIN_FOLDER, F_OK))
-		report_line(r, VERDICT_WARN, "leftovers", "rm -r " PIN_FOLDER,
-			    PIN_FOLDER " exists; mroce pins nothing there");
+	pin_each_stale(tell_stale, r);
 }

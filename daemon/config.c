@@ -76,6 +76,8 @@ static const struct setting settings[] = {
 	  NULL, "take generic (slow) XDP mode where a driver has no native one", false },
 	{ "ports", "share", "share", 0, KIND_BOOL, true, AT(share), 0, 1, 0, NULL,
 	  NULL, "share the interfaces with XDP programs of others, by libxdp's dispatcher", false },
+	{ "ports", "pin", "pin", 0, KIND_BOOL, true, AT(pin), 0, 1, 0, NULL,
+	  NULL, "pin maps and programs under /sys/fs/bpf/mroce, for bpftool", false },
 	{ "ports", "nack", "no-nack", 0, KIND_BOOL, false, AT(nack), 0, 1, 1, NULL,
 	  NULL, "no NACKs from the kernel: losses are found by polling", false },
 	{ "ports", "handover", "no-handover", 0, KIND_BOOL, false, AT(handover), 0, 1, 1, NULL,

@@ -47,6 +47,7 @@ struct config {
 	uint32_t udp_port;
 	uint32_t allow_generic;
 	uint32_t share;
+	uint32_t pin;
 	uint32_t nack;
 	uint32_t handover;
 	uint32_t link_mbps;

@@ -59,6 +59,7 @@ static int open_ports(const struct config *cfg, struct daemon *d, struct portset
 		.mark = cfg->mark,
 		.adopt = true,
 		.share = cfg->share,
+		.pin = cfg->pin,
 		.ring_size = cfg->ring_size,
 		.log = journal,
 	};

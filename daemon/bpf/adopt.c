@@ -195,3 +195,35 @@ int adopt_map(uint32_t prog_id, const char *wanted)
 	}
 	return n < 0 ? n : -ENOENT;
 }
+
+static int with_program(uint32_t prog_id, int (*each)(void *ctx, int fd, const char *name),
+			void *ctx)
+{
+	struct bpf_prog_info info = { 0 };
+	uint32_t len = sizeof(info);
+	int fd = bpf_prog_get_fd_by_id(prog_id);
+	int err;
+
+	if (fd < 0)
+		return -errno;
+	err = bpf_obj_get_info_by_fd(fd, &info, &len) ? -errno : each(ctx, fd, info.name);
+	close(fd);
+	return err;
+}
+
+int adopt_each(uint32_t prog_id, int (*each)(void *ctx, int fd, const char *name), void *ctx)
+{
+	uint32_t ids[MAPS_MAX] = { 0 };
+	char name[BPF_OBJ_NAME_LEN];
+	int n = map_ids(prog_id, ids);
+	int err = n < 0 ? n : with_program(prog_id, each, ctx);
+
+	for (int i = 0; i < n && !err; i++) {
+		int fd = open_map(ids[i], name);
+
+		err = fd < 0 ? fd : each(ctx, fd, name);
+		if (fd >= 0)
+			close(fd);
+	}
+	return err;
+}

@@ -28,4 +28,10 @@ int adopt_maps(const struct adopt_found *found, const char *interface, struct ta
 /* Any map of that program by its name: a descriptor, -ENOENT, or -errno. */
 int adopt_map(uint32_t prog_id, const char *wanted);
 
+/*
+ * Calls each() with the descriptor, which stays ours, and the name of that program, then of all its maps, until
+ * it returns an error. 0 or -errno.
+ */
+int adopt_each(uint32_t prog_id, int (*each)(void *ctx, int fd, const char *name), void *ctx);
+
 #endif

@@ -4,12 +4,15 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "pin.h"
 #include "share.h"
 #include "tc.h"
 
@@ -17,6 +20,7 @@ enum job_kind {
 	JOB_TC,
 	JOB_TABLES,
 	JOB_SHARE,
+	JOB_PINS,
 	JOB_RELEASE,
 };
 
@@ -27,9 +31,12 @@ struct job {
 	uint32_t id[TABLES];
 };
 
-/* TC, and tables or a shared dispatcher, of every port; more for interfaces that came back: the oldest give way. */
+/* TC, and tables or a shared dispatcher, of every port, and the pins of all; more for interfaces that came back: the oldest give way. */
 #define JOBS_MAX 128
-_Static_assert(JOBS_MAX >= 2 * MROCE_MAX_PORTS, "two jobs a port");
+_Static_assert(JOBS_MAX > 2 * MROCE_MAX_PORTS, "two jobs a port, and one");
+
+/* A process that was killed has this long to give back its memory. */
+#define END_MS 10000
 
 void guardian_init(struct guardian *g)
 {
@@ -53,12 +60,23 @@ static void silence_tables(const struct job *job)
 		bpf_map_update_elem(fd, &key, &conn, BPF_ANY);
 }
 
+/* The pipe may close before the locks on the folders go: until the process is a zombie. */
+static void sweep_pins(int daemon)
+{
+	struct pollfd p = { .fd = daemon, .events = POLLIN };
+
+	while (daemon >= 0 && poll(&p, 1, END_MS) < 0 && errno == EINTR)
+		;
+	pin_sweep(log_nothing);
+}
+
 static void do_job(const struct job *job)
 {
 	switch (job->kind) {
 	case JOB_TC: tc_remove(job->ifindex, job->clsact_is_ours, log_nothing); break;
 	case JOB_TABLES: silence_tables(job); break;
 	case JOB_SHARE: share_detach(job->ifindex); break;
+	case JOB_PINS: /* after all others, since it waits */
 	case JOB_RELEASE: break;
 	}
 }
@@ -91,13 +109,16 @@ static uint32_t place_of(const struct job *jobs, uint32_t n, const struct job *j
 	return n;
 }
 
-static void __attribute__((noreturn)) stand_guard(int pipe)
+static void __attribute__((noreturn)) stand_guard(int pipe, pid_t parent)
 {
 	struct job jobs[JOBS_MAX], job;
 	uint32_t n = 0, at;
+	bool pins = false;
+	int daemon;
 	ssize_t got;
 
 	leave_group(pipe);
+	daemon = pidfd_open(parent, 0); /* -1: it has gone */
 	for (;;) {
 		got = read(3, &job, sizeof(job)); /* writes of this size are atomic */
 		if (got < 0 && errno == EINTR)
@@ -106,12 +127,15 @@ static void __attribute__((noreturn)) stand_guard(int pipe)
 			break;
 		if (job.kind == JOB_RELEASE)
 			_exit(0);
+		pins |= job.kind == JOB_PINS;
 		at = place_of(jobs, n, &job);
 		n += at == n;
 		jobs[at % JOBS_MAX] = job;
 	}
 	for (uint32_t i = 0; i < n && i < JOBS_MAX; i++)
 		do_job(&jobs[i]);
+	if (pins)
+		sweep_pins(daemon);
 	_exit(0);
 }
 
@@ -119,6 +143,7 @@ static void __attribute__((noreturn)) stand_guard(int pipe)
 
 static int start(struct guardian *g)
 {
+	pid_t daemon = getpid();
 	int ends[2];
 
 	if (pipe2(ends, O_CLOEXEC))
@@ -133,7 +158,7 @@ static int start(struct guardian *g)
 	}
 	if (g->pid == 0) {
 		close(ends[1]);
-		stand_guard(ends[0]);
+		stand_guard(ends[0], daemon);
 	}
 	close(ends[0]);
 	g->pipe = ends[1];
@@ -171,6 +196,13 @@ int guardian_watch_tables(struct guardian *g, const struct tables *t, log_fn log
 int guardian_watch_shared(struct guardian *g, uint32_t ifindex, log_fn log)
 {
 	struct job job = { .kind = JOB_SHARE, .ifindex = ifindex };
+
+	return tell(g, &job, log);
+}
+
+int guardian_watch_pins(struct guardian *g, log_fn log)
+{
+	struct job job = { .kind = JOB_PINS };
 
 	return tell(g, &job, log);
 }

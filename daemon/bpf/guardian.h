@@ -2,8 +2,7 @@
 /*
  * guardian.h: a child process that outlives the daemon by a moment. What the kernel does not take away
  * when a process dies (TC filters attached by netlink, the tables of an adopted program, a program behind
- * libxdp's dispatcher) is taken away
- * by it, whatever killed the daemon. Started when there is the first thing to guard.
+ * libxdp's dispatcher, pins) is taken away by it, whatever killed the daemon. Started when there is the first thing to guard.
  */
 #ifndef BPF_GUARDIAN_H
 #define BPF_GUARDIAN_H
@@ -25,6 +24,8 @@ int guardian_watch_tc(struct guardian *g, uint32_t ifindex, bool clsact_is_ours,
 int guardian_watch_tables(struct guardian *g, const struct tables *t, log_fn log);
 /* Takes our program out of libxdp's dispatcher. */
 int guardian_watch_shared(struct guardian *g, uint32_t ifindex, log_fn log);
+/* Sweeps pins that nobody holds any more. */
+int guardian_watch_pins(struct guardian *g, log_fn log);
 /* All was put back by the daemon itself: ends the child without doing anything. */
 void guardian_release(struct guardian *g);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* load.h: takes our BPF objects to the kernel. Nothing is pinned. */
+/* load.h: takes our BPF objects to the kernel. What is pinned, pin.h sees to. */
 #ifndef BPF_LOAD_H
 #define BPF_LOAD_H
 

@@ -266,6 +266,8 @@ void afxdp_follow(struct afxdp *a, uint64_t now)
 	if (!a->mif->changed)
 		return;
 	a->mif->changed = false;
+	if (!a->mif->exists)
+		pin_close(&a->pins, "the interface is gone");
 	take_name(a);
 	if (!take_state(a))
 		return;
@@ -332,6 +334,17 @@ static int open_programs(struct afxdp *a, const struct afxdp_params *p)
 		      p->guardian, a->log);
 	a->tc_open = !err;
 	return err;
+}
+
+static void open_pins(struct afxdp *a, const struct afxdp_params *p)
+{
+	pin_open(&a->pins, a->mif->name, p->again, p->guardian);
+	if (a->attach.adopted)
+		pin_program(&a->pins, a->attach.prog_id);
+	else
+		pin_object(&a->pins, a->attach.object);
+	if (a->tc_open)
+		pin_object(&a->pins, a->tc.object);
 }
 
 static int open_socket(struct afxdp *a, const struct afxdp_params *p, uint32_t queue)
@@ -413,6 +426,8 @@ static int open_all(struct afxdp *a, const struct afxdp_params *p)
 		err = open_programs(a, p);
 	if (!err)
 		err = open_sockets(a, p);
+	if (!err && p->cfg->pin)
+		open_pins(a, p);
 	return err;
 }
 
@@ -424,6 +439,7 @@ int afxdp_open(struct afxdp *a, const struct afxdp_params *p)
 	a->door.fd = -1;
 	a->attach.link = a->attach.xsks = -1;
 	tables_init(&a->attach.own);
+	pin_init(&a->pins, "pin = no", p->cfg->log);
 	a->engine = p->engine;
 	a->log = p->cfg->log;
 	a->mif = p->mif;
@@ -460,6 +476,7 @@ void afxdp_activate(struct afxdp *a, const struct portset_config *cfg)
 
 static void shut(struct afxdp *a)
 {
+	pin_close(&a->pins, "the interface is not in use");
 	if (a->tc_open)
 		tc_close(&a->tc);
 	attach_close(&a->attach);

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include "core/engine.h"
 #include "daemon/bpf/attach.h"
+#include "daemon/bpf/pin.h"
 #include "daemon/bpf/tc.h"
 #include "daemon/net/ethtool.h"
 #include "daemon/net/watch.h"
@@ -32,6 +33,7 @@ struct afxdp {
 	struct attach attach;
 	struct tc tc;
 	bool tc_open;
+	struct pins pins;
 	struct door door;
 	struct route_table routes;
 	struct xsk *xsks; /* index = receive queue */

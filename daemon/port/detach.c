@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include "daemon/bpf/adopt.h"
 #include "daemon/bpf/load.h"
+#include "daemon/bpf/pin.h"
 #include "daemon/bpf/share.h"
 #include "daemon/bpf/tc.h"
 #include "portset.h"
@@ -89,5 +90,5 @@ int portset_detach(const char *interface, log_fn log)
 	/* Whoever left filters of ours made the qdisc for them; it goes if nobody else uses it. */
 	if (filters)
 		filters += tc_remove(ifindex, true, log);
-	return removed + filters;
+	return removed + filters + pin_remove(interface, log) + pin_sweep(log);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
+#include "daemon/bpf/pin.h"
 #include "daemon/net/ip.h"
 #include "portkind.h"
 #include "sock_choose.h"
@@ -352,6 +353,8 @@ int portset_open(const struct portset_config *cfg, struct engine *e, struct port
 	take_defaults(&ps->cfg);
 	mirror_init(&ps->mirror);
 	err = check_config(&ps->cfg);
+	/* Those of a daemon that was killed with its guardian. */
+	pin_sweep(ps->cfg.log);
 	if (!err)
 		err = open_wanted(ps);
 	if (!err)

@@ -33,6 +33,7 @@ struct portset_config {
 	bool handover; /* socket ports: paths are picked by a TC program if it can be had; default yes */
 	bool adopt; /* use an mroce_xdp program already attached by `ip link`; default yes */
 	bool share; /* by libxdp's dispatcher, with XDP programs of others; default no */
+	bool pin;   /* maps and programs, under /sys/fs/bpf/mroce; default no */
 	uint32_t link_mbps;	/* what the link of each interface carries; 0: as its driver says */
 	bool mark;		/* virtual queues mark; default no */
 	uint32_t ring_size;	/* rx and tx ring, frames, power of two; default 4096 */

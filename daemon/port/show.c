@@ -89,6 +89,7 @@ json_t *afxdp_show(const struct afxdp *a)
 					: a->tc.netlink ? "tc"
 							: "tcx"));
 	json_object_set_new(o, "prog_id", json_integer(a->attach.prog_id));
+	pin_show(&a->pins, o);
 	json_object_set_new(o, "queues", json_integer(a->queues));
 	json_object_set_new(o, "rx_packets", json_integer(s.rx_packets + a->door.rx_packets));
 	json_object_set_new(o, "tx_packets", json_integer(s.tx_packets + a->door.tx_packets));

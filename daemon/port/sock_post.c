@@ -81,7 +81,16 @@ static int attach(struct sock *s)
 	return err ? complain(s->post.why, err) : 0;
 }
 
-void sock_post_open(struct sock *s)
+/* The one program's maps are pinned for each interface that has it. */
+static void open_pins(struct sock *s)
+{
+	struct post *post = &s->shared->post.post;
+
+	pin_open(&s->post.pins, s->mif->name, false, &post->guardian);
+	pin_object(&s->post.pins, post->object);
+}
+
+void sock_post_open(struct sock *s, const struct portset_config *cfg)
 {
 	struct sock_post *p = &s->post;
 
@@ -91,14 +100,23 @@ void sock_post_open(struct sock *s)
 			 p->tc.netlink ? "TC filter" : "TCX link");
 	s->log(LOG_INFO, "%s: paths are picked by the %s: %s", s->port.name,
 	       p->attached ? "TC program" : "daemon", p->why);
+	pin_init(&p->pins, cfg->pin ? "there is no TC program" : "pin = no", s->log);
+	if (p->attached && cfg->pin)
+		open_pins(s);
 }
 
 void sock_post_close(struct sock *s)
 {
 	s->port.post = NULL;
+	pin_close(&s->post.pins, "the interface is not in use");
 	if (s->post.attached)
 		tc_close(&s->post.tc);
 	s->post.attached = false;
+}
+
+void sock_post_unpin(struct sock *s)
+{
+	pin_close(&s->post.pins, "the interface is gone");
 }
 
 void sock_post_activate(struct sock *s, const struct portset_config *cfg)

@@ -74,6 +74,7 @@ json_t *sock_show(const struct port *port)
 		json_object_set_new(o, numbers[i].key, json_integer((json_int_t)numbers[i].value));
 	json_object_set_new(o, "paths_by", json_string(sock_post_picker(s)));
 	json_object_set_new(o, "paths_reason", json_string(s->post.why));
+	pin_show(&s->post.pins, o);
 	json_object_set_new(o, "neighbours", show_neighbours(s));
 	return o;
 }

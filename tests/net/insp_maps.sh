@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # Counters and tables read without the daemon's help: mroce show counters --maps, and bpftool as docs/inspection.md
-# walks through it. Nothing is pinned, so nothing may be left after kill -9.
+# walks through it. Nothing is pinned unless it is wished (insp_pins.sh), and nothing may be left after kill -9.
 # shellcheck source-path=SCRIPTDIR source=cli_lib.sh
 . "$(dirname "$0")/cli_lib.sh"
 

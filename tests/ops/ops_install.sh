@@ -48,7 +48,7 @@ pages() {
 # What the units start and read exists there.
 unit_programs() {
 	local word bad=0
-	for word in $(sed -nE 's/^Exec[A-Za-z]*=([^ ]+).*/\1/p' "$lib"/systemd/system/mroced*.service | sort -u); do
+	for word in $(sed -nE 's/^Exec[A-Za-z]*=[-+@:!]*([^ ]+).*/\1/p' "$lib"/systemd/system/mroced*.service | sort -u); do
 		case $word in
 		/usr/*) there "$word" || bad=1 ;;
 		*) [[ -x $word ]] || { echo "not on this system: $word"; bad=1; } ;;

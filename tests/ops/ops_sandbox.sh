@@ -53,10 +53,10 @@ make_box() {
 	# shellcheck disable=SC2016 # for the shell in the box
 	cat >"$work/box" <<-'SH'
 	#!/bin/sh
-	# ProtectSystem=strict, ProtectKernelTunables=, ProtectHome=, PrivateDevices=
+	# ProtectSystem=strict, ProtectKernelTunables=, ProtectHome=, PrivateDevices=; a bpffs of its own, lest the host's has to do
 	set -e
-	work=$1 caps=$2 calls=$3 families=$4 confine=$5
-	shift 5
+	work=$1 caps=$2 calls=$3 families=$4 confine=$5 pre=$6 writable=$7
+	shift 7
 	mount --make-rprivate /
 	mount --bind "$work" "$work"
 	for node in null zero full random urandom; do
@@ -69,6 +69,13 @@ make_box() {
 	[ ! -d /home ] || mount -t tmpfs -o mode=000 tmpfs /home
 	[ ! -d /root ] || mount -t tmpfs -o mode=000 tmpfs /root
 	mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys
+	mount -t bpf -o mode=700 bpf /sys/fs/bpf
+	${pre#-+}
+	for path in $writable; do
+		path=${path#-}
+		[ ! -e "$path" ] || mount --bind "$path" "$path"
+	done
+	mount -o remount,bind,ro /sys/fs/bpf
 	mount -o remount,bind,ro /sys 2>/dev/null || { mount --bind /sys /sys && mount -o remount,bind,ro /sys; }
 	mount -o remount,bind,ro /
 	ulimit -l unlimited 2>/dev/null || true # a container may not
@@ -90,8 +97,8 @@ boxed() {	# [without...]
 	for cap in $(capabilities); do
 		[[ " $* " == *" $cap "* ]] || caps+=,+$cap
 	done
-	printf '#!/bin/sh\nexec unshare --mount "%s" "%s" "%s" "%s" "%s" "%s" "%s" "$@"\n' "$work/box" "$work" "$caps" \
-		"$work/calls" "$families" "$confine" "$mroced" >"$work/installed/mroced"
+	printf '#!/bin/sh\nexec unshare --mount "%s" "%s" "%s" "%s" "%s" "%s" "%s" "%s" "%s" "$@"\n' "$work/box" "$work" "$caps" \
+		"$work/calls" "$families" "$confine" "$(directive ExecStartPre)" "$(directive ReadWritePaths)" "$mroced" >"$work/installed/mroced"
 	chmod +x "$work/installed/mroced"
 }
 
@@ -148,6 +155,30 @@ restarts_after_kill() {
 	daemon_up h1 && swap --messages 5
 }
 
+# In the box's bpffs, which lives on in descriptor 7.
+pins_in_box() {
+	nsenter --mount=/proc/self/fd/7 find /sys/fs/bpf/mroce -mindepth 1 7<&7
+}
+
+pins_up() {
+	daemon_up h1 "$@" --pin && exec 7<"/proc/${pid[h1]}/ns/mnt" && pins_in_box >"$work/pins"
+	cat "$work/pins"
+}
+
+pins_of() {	# program [options]
+	pins_up "${@:2}" || return 1
+	equal "$(grep -c "/netns-[0-9]*/p[12]/$1\$" "$work/pins")" 2 "pins of $1"
+}
+
+# systemd removes the folder itself.
+no_pins() {
+	equal "$(pins_in_box)" "" pins
+}
+
+pins_gone_after() {	# daemon_stop|end9
+	"$1" h1 && wait_until no_pins && no_pins
+}
+
 reloads() {
 	kill -HUP "${pid[h1]}"
 	wait_until said log.h1 "reload: done"
@@ -198,6 +229,12 @@ check "and leaves no filter" wait_until bare h1
 check "plain sockets" daemons_up --port socket
 check "carry" other_user mixed
 check "and stop" daemon_stop h1 h2
+check "maps and programs are pinned" pins_of mroce_xdp
+check "and no more, when it stops" pins_gone_after daemon_stop
+check "pinned again" pins_of mroce_paths
+check "and no more after kill -9" pins_gone_after end9
+check "those of plain sockets" pins_of mroce_tc_post --port socket
+check "and no more after kill -9" pins_gone_after end9
 for cap in bpf perfmon net_admin net_raw; do
 	check "CAP_${cap^^} is needed" refused_without $cap
 done
