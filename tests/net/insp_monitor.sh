@@ -87,6 +87,7 @@ interrupted()
 told_of_end()
 {
 	local status
+	rm -f "$work/lines"     # has the start of another monitor
 	on h1 monitor >"$work/lines" 2>"$work/err" &
 	local waiting=$!
 	wait_until grep -q start "$work/lines" || return 1
