@@ -164,29 +164,33 @@ tools:
 # A fresh make after the packages are there; with as many jobs as CPUs unless the user chose.
 SUBMAKE = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 
+# What sudo made belongs to who called it, for whom `make` and `tests/run` would fail otherwise.
+GIVE_BACK = status=$$?; [ -z "$$SUDO_UID" ] || for dir in $(BUILD) $(ASAN_BUILD) $(FUZZ_BUILD); do \
+	[ ! -d "$$dir" ] || chown -R "$$SUDO_UID:$$SUDO_GID" "$$dir"; done; exit $$status
+
 check:
 	@scripts/deps
-	+@$(SUBMAKE) test-programs
-	@$(RUN_TESTS) $(SUITES)
+	+@$(SUBMAKE) test-programs; $(GIVE_BACK)
+	@$(RUN_TESTS) $(SUITES); $(GIVE_BACK)
 
 demo:
 	@scripts/deps
-	+@$(SUBMAKE) all fabric
+	+@$(SUBMAKE) all fabric; $(GIVE_BACK)
 	@scripts/demo
 
 bench:
 	@scripts/deps
 	@scripts/deps --bench || echo 'bench: goes on without plots, or without a profile'
-	+@$(SUBMAKE) all fabric net-tests
-	@scripts/bench
+	+@$(SUBMAKE) all fabric net-tests; $(GIVE_BACK)
+	@scripts/bench; $(GIVE_BACK)
 
 # Writes the figures of the documentation anew: docs/measured.md, docs/simulated.md, docs/plots/.
 figures:
 	@scripts/deps
 	@scripts/deps --bench
-	+@$(SUBMAKE) all fabric net-tests sim
-	@scripts/sim-figures --docs
-	@scripts/bench --docs
+	+@$(SUBMAKE) all fabric net-tests sim; $(GIVE_BACK)
+	@scripts/sim-figures --docs; $(GIVE_BACK)
+	@scripts/bench --docs; $(GIVE_BACK)
 
 asan: asan-programs
 	@$(RUN_TESTS) asan
@@ -345,7 +349,7 @@ install: all $(UNITS) $(BUILD)/libmroce.pc $(BUILD)/libmroce-collective.pc
 		ln -sf $(COLL_SOFILE) $(COLL_SONAME) && ln -sf $(COLL_SONAME) libmroce-collective.so
 	@if [ -e "$(CONFIG)" ]; then echo "  $(CONFDIR)/mroced.conf is there and stays as it is"; \
 		else install -Dm644 daemon/mroced.conf "$(CONFIG)"; echo "  $(CONFDIR)/mroced.conf"; fi
-	@$(after_install)
+	@$(after_install); $(GIVE_BACK)
 
 # The configuration goes if it is as it was shipped.
 uninstall:
@@ -377,7 +381,7 @@ $(BUILD)/mroced@.service: daemon/mroced.service FORCE
 .PHONY: deb
 deb:
 	@scripts/deps
-	dpkg-buildpackage -us -uc -b
+	dpkg-buildpackage -us -uc -b; $(GIVE_BACK)
 
 # --- lint ----------------------------------------------------------------------------------------
 CODE_DIRS = $(wildcard bpf cli daemon examples include lib tests)
@@ -411,7 +415,7 @@ lint-shell:
 	@grep -rlIE '^#!.*\<(ba)?sh\>' .ci scripts tests | xargs -r shellcheck -x -S warning
 
 lint-words:
-	@! grep -rnIE '$(WORDS)' --exclude-dir=.git --exclude-dir='build*' --exclude-dir=LICENSES . \
+	@! grep -rnIE '$(WORDS)' --exclude-dir=.git --exclude=.git --exclude-dir='build*' --exclude-dir=LICENSES . \
 		|| { echo 'lint: the words above must not stay in the tree'; exit 1; }
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -251,7 +251,7 @@ static void revive(struct path *p)
 
 	p->dead = false;
 	mtu_begin(p);
-	note_path(p, NOTE_PATH_BACK, LOG_NOTICE, "conn %08x: path %u to %s through %s is back",
+	note_path(p, NOTE_PATH_BACK, LOG_NOTICE, "conn 0x%08x: path %u to %s through %s is back",
 		  p->conn->id, p->index, ip_text(&p->flow.remote, peer), p->port->name);
 }
 

@@ -480,8 +480,8 @@ void conn_protocol_error(struct conn *c, const char *what)
 
 	if (c->state != CONN_OPEN)
 		return;
-	engine_log(c->e, LOG_ERR, "conn %08x: %s broke the protocol: %s; connection closed", c->id,
-		   ip_text(&c->peer, peer), what);
+	engine_log(c->e, LOG_ERR, "conn 0x%08x: %s broke the protocol: %s; connection closed",
+		   c->id, ip_text(&c->peer, peer), what);
 	end_telling(c, MROCE_E_PROTOCOL, MROCE_CLOSE_PROTOCOL);
 }
 
@@ -620,7 +620,7 @@ static void log_silence(struct conn *c)
 	}
 	engine_log(
 		c->e, LOG_WARNING,
-		"conn %08x: %s is gone: nothing heard for %llu ms on any of %u paths (%u dead, "
+		"conn 0x%08x: %s is gone: nothing heard for %llu ms on any of %u paths (%u dead, "
 		"%llu timeouts); connection ended, check that mroced runs there and the link is up",
 		c->id, ip_text(&c->peer, peer),
 		(unsigned long long)((c->e->now - c->last_heard) / MSEC), c->npaths, dead,

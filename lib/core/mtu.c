@@ -247,7 +247,7 @@ static void settled(struct path *p)
 	if (p->limit < target(p) && p->limit != p->mtu_told) {
 		engine_log(
 			c->e, LOG_WARNING,
-			"conn %08x: path %u to %s through %s carries IP packets of %u bytes, the "
+			"conn 0x%08x: path %u to %s through %s carries IP packets of %u bytes, the "
 			"interfaces take %u: larger ones vanish on the way; smaller chunks are "
 			"sent, check the MTU of the network between",
 			c->id, p->index, ip_text(&p->flow.remote, peer), p->port->name,

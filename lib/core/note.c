@@ -70,7 +70,7 @@ void note_conn_up(const struct conn *c)
 {
 	char peer[IPTEXT_MAX];
 
-	conn_tell(c, NOTE_CONN_UP, "conn %08x: up, %s %s, service %u", c->id,
+	conn_tell(c, NOTE_CONN_UP, "conn 0x%08x: up, %s %s, service %u", c->id,
 		  c->is_initiator ? "to" : "from", ip_text(&c->peer, peer), c->service);
 }
 
@@ -78,7 +78,7 @@ void note_conn_down(const struct conn *c, enum mroce_status status)
 {
 	char peer[IPTEXT_MAX];
 
-	conn_tell(c, NOTE_CONN_DOWN, "conn %08x: down, %s %s, service %u: %s", c->id,
+	conn_tell(c, NOTE_CONN_DOWN, "conn 0x%08x: down, %s %s, service %u: %s", c->id,
 		  c->is_initiator ? "to" : "from", ip_text(&c->peer, peer), c->service,
 		  end_text(status));
 }

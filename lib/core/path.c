@@ -471,7 +471,7 @@ static void move(struct path *p)
 	mtu_changed(p); /* asked again, if less passed by the old route */
 	p->moves++;
 	note_path(p, NOTE_PATH_MOVED, LOG_INFO,
-		  "conn %08x: path %u to %s through %s moved from source port %u to %u: %s",
+		  "conn 0x%08x: path %u to %s through %s moved from source port %u to %u: %s",
 		  p->conn->id, p->index, ip_text(&p->flow.remote, peer), p->port->name, from,
 		  p->flow.sport, path_reason_text(p->reason));
 	p->spoken = path_poll(p);
@@ -491,7 +491,7 @@ void path_die(struct path *p, enum path_reason why)
 
 	p->reason = (uint8_t)why;
 	note_path(p, NOTE_PATH_DEAD, LOG_NOTICE,
-		  "conn %08x: path %u to %s through %s left: %s (PSN %u to %u open)", c->id,
+		  "conn 0x%08x: path %u to %s through %s left: %s (PSN %u to %u open)", c->id,
 		  p->index, ip_text(&p->flow.remote, peer), p->port->name, path_reason_text(why),
 		  p->una, p->next);
 	p->dead = true;
@@ -634,7 +634,7 @@ static bool daemon_silent(struct path *p)
 	if (c->e->now - max_u64(p->last_progress, c->last_placed) < limit)
 		return false;
 	engine_log(c->e, LOG_WARNING,
-		   "conn %08x: the kernel of %s answers, but its daemon has placed nothing for "
+		   "conn 0x%08x: the kernel of %s answers, but its daemon has placed nothing for "
 		   "%llu ms; "
 		   "connection ended, check mroced there",
 		   c->id, ip_text(&c->peer, peer), (unsigned long long)(limit / MSEC));

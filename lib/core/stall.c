@@ -74,12 +74,12 @@ static void report_tx(struct conn *c, const struct stream *s, const struct txmsg
 	} else {
 		snprintf(text, sizeof(text), "chunk %u waits for a path with room", m->next_chunk);
 	}
-	note_stall(
-		c, s->id, m->started ? m->msg : s->tx_next,
-		"conn %08x to %s stream %u: message %u (%llu bytes) stalled for %llu ms: %s; peer "
-		"last heard %llu ms ago",
-		c->id, peer, s->id, m->started ? m->msg : s->tx_next, (unsigned long long)m->len,
-		ms(c->e->now - m->progress_at), text, ms(c->e->now - c->last_heard));
+	note_stall(c, s->id, m->started ? m->msg : s->tx_next,
+		   "conn 0x%08x to %s stream %u: message %u (%llu bytes) stalled for %llu ms: %s; "
+		   "peer "
+		   "last heard %llu ms ago",
+		   c->id, peer, s->id, m->started ? m->msg : s->tx_next, (unsigned long long)m->len,
+		   ms(c->e->now - m->progress_at), text, ms(c->e->now - c->last_heard));
 }
 
 static void report_rx(struct conn *c, const struct stream *s, const struct rxmsg *m)
@@ -87,7 +87,7 @@ static void report_rx(struct conn *c, const struct stream *s, const struct rxmsg
 	char peer[IPTEXT_MAX];
 
 	note_stall(c, s->id, m->msg,
-		   "conn %08x from %s stream %u: message %u stalled for %llu ms: %llu of %llu "
+		   "conn 0x%08x from %s stream %u: message %u stalled for %llu ms: %llu of %llu "
 		   "bytes are "
 		   "here, lowest missing chunk %u; peer last heard %llu ms ago",
 		   c->id, ip_text(&c->peer, peer), s->id, m->msg, ms(c->e->now - m->progress_at),

@@ -77,6 +77,36 @@ all_documented()
 	documented mroce.1.scd "$MROCE" && documented mroced.8.scd "$MROCED" && return $status
 }
 
+# Every command line in README.md, docs and man pages gives the commands options that they have.
+examples_exist()
+{
+	python3 - "$MROCE" "$MROCED" README.md docs/*.md docs/man/*.scd <<-'END'
+	import re, subprocess, sys
+	mroce, mroced, *files = sys.argv[1:]
+	def told(*command):
+	    text = subprocess.run([*command, "--help"], capture_output=True, text=True).stdout
+	    return set(re.findall(r"(?<![\w-])--?[A-Za-z][a-z0-9-]*", text))
+	names = re.findall(r"^  ([a-z]+) ", subprocess.run([mroce, "--help"], capture_output=True, text=True).stdout, re.M)
+	options = {name: told(mroce, name) | told(mroce) for name in names}
+	options |= {"": told(mroce) | options["show"], "mroced": told(mroced)}
+	seen = bad = 0
+	for file in files:
+	    for line in open(file):
+	        for run in re.findall(r"(?<![\w/.@*-])(?<!-u )(?:(?:build|/usr/sbin)/)?(mroced?)((?: +[^\s`|;&*()<>]+)+)", line.split(" # ")[0]):
+	            words = run[1].split()
+	            name = run[0] if run[0] == "mroced" else next((w for w in words if w in names), "")
+	            for word in words:
+	                if not re.fullmatch(r"--?[A-Za-z][a-z0-9-]*", word):
+	                    continue
+	                seen += 1
+	                if word not in options[name]:
+	                    print(f"{file}: {run[0]}{run[1]}: no option {word}")
+	                    bad += 1
+	print(f"{seen} options in command lines")
+	sys.exit(bad > 0 or seen < 40)
+	END
+}
+
 completes()	# expected word...
 {
 	local expected=$1
@@ -102,6 +132,7 @@ check "unknown subject is misuse" ends_with 2 on h1 show nonsense
 check "unknown command is misuse" ends_with 2 on h1 nonsense
 check "every command explains itself" sh -c "for c in show monitor top trace send recv perf ping collective doctor detach; do '$MROCE' \$c --help | grep -q ^Usage: || exit 1; done"
 check "every option is in its man page" all_documented
+check "options of command lines in the documentation exist" examples_exist
 check "completion of commands" completes "show send" s
 check "completion of options" completes "--tx-depth --timeout" perf --t
 check "completion behind --socket" completes "port path" --socket /x show p

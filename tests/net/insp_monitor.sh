@@ -40,7 +40,8 @@ traffic_up()
 	wait_until on h1 ping -c 1 10.1.0.2 || return 1
 	spawn h1 perf -D 100 10.1.0.2
 	client=$!
-	happens conn_up "e['peer'] == '10.1.0.2' and e['service'] == 7002"
+	# The line for people names the connection as `mroce show conn` takes it.
+	happens conn_up "e['peer'] == '10.1.0.2' and e['service'] == 7002 and e['text'].startswith('conn ' + e['conn'] + ':')"
 }
 
 stall()
@@ -86,6 +87,7 @@ interrupted()
 told_of_end()
 {
 	local status
+	rm -f "$work/lines"     # has the start of another monitor
 	on h1 monitor >"$work/lines" 2>"$work/err" &
 	local waiting=$!
 	wait_until grep -q start "$work/lines" || return 1

@@ -24,6 +24,17 @@ there() {	# file...
 	return $bad
 }
 
+# After `sudo make install` the caller can go on with `make`, and `tests/run`, in his folder.
+belongs_to_caller() {
+	local strange
+	cp -a "$built" "$work/build-sudo" && touch "$work/build-sudo/made-by-root" || return 1
+	build_folder=$work/build-sudo
+	SUDO_UID=65534 SUDO_GID=65534 ASAN_BUILD=$work/none FUZZ_BUILD=$work/none make_it install || return 1
+	build_folder=$build
+	strange=$(find "$work/build-sudo" ! -user 65534 | head -n 3)
+	equal "$strange" "" "files of root"
+}
+
 # A page for each in docs/man.
 pages() {
 	local page file bad=0
@@ -116,6 +127,7 @@ check "BPF objects, units, completion, configuration" there /usr/lib/mroce/mroce
 	/usr/lib/systemd/system/mroced@.service /usr/share/bash-completion/completions/mroce \
 	/etc/mroce/mroced.conf /usr/share/doc/mroce/README.md
 check "every man page" pages
+check "what sudo makes belongs to the caller" belongs_to_caller
 check "what the units start is there" unit_programs
 check "the installed completion completes" completes
 check "the installed configuration is accepted" configuration_is_fine

@@ -59,15 +59,15 @@ START_TEST(warning__numbers_make_other_lines_but_no_other_error)
 	json_t *list;
 
 	for (unsigned int i = 0; i < 10; i++)
-		journal(LOG_WARNING, "conn %08x: peer 10.0.0.%u stalled for %u ms", 0xab000000 + i,
-			i, 3000 + i);
+		journal(LOG_WARNING, "conn 0x%08x: peer 10.0.0.%u stalled for %u ms",
+			0xab000000 + i, i, 3000 + i);
 	journal_error(-5, "p1: no such thing");
 	ck_assert_int_eq(lines(), 11);
 	list = journal_errors();
 	ck_assert_uint_eq(json_array_size(list), 2);
 	ck_assert_int_eq(json_integer_value(json_object_get(json_array_get(list, 0), "count")), 10);
 	ck_assert_str_eq(json_string_value(json_object_get(json_array_get(list, 0), "text")),
-			 "conn ab000009: peer 10.0.0.9 stalled for 3009 ms");
+			 "conn 0xab000009: peer 10.0.0.9 stalled for 3009 ms");
 	ck_assert_str_eq(json_string_value(json_object_get(json_array_get(list, 1), "level")),
 			 "error");
 	json_decref(list);

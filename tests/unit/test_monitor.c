@@ -46,7 +46,7 @@ static void happen(uint32_t times)
 	struct engine_note n = note();
 
 	for (uint32_t i = 0; i < times; i++)
-		monitor_note(d, LOG_NOTICE, &n, "conn 12340001: path 3 \"left\"");
+		monitor_note(d, LOG_NOTICE, &n, "conn 0x12340001: path 3 \"left\"");
 }
 
 /* NULL: nothing is there. */
@@ -103,7 +103,7 @@ START_TEST(note__has_its_facts)
 	ck_assert_str_eq(text_of(o, "conn"), "0x12340001");
 	ck_assert_str_eq(text_of(o, "peer"), "::1");
 	ck_assert_str_eq(text_of(o, "reason"), path_reason_text(PATH_NO_ANSWER));
-	ck_assert_str_eq(text_of(o, "text"), "conn 12340001: path 3 \"left\"");
+	ck_assert_str_eq(text_of(o, "text"), "conn 0x12340001: path 3 \"left\"");
 	ck_assert_int_eq(number_of(o, "path"), 3);
 	ck_assert_int_eq(number_of(o, "number"), 1);
 	ck_assert_int_eq(number_of(o, "level"), LOG_NOTICE);
