@@ -6,17 +6,15 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/statfs.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+#include "daemon/bpf/pin.h"
 #include "report.h"
 #include "units.h"
 
 #define KERNEL_MAJOR 6
 #define KERNEL_MINOR 1
-#define BPF_FS_MAGIC_NUMBER 0xcafe4a11
 #define MEMLOCK_WANTED (64ull << 20)
-#define BPFFS "/sys/fs/bpf"
 
 static long sysctl_value(const char *path)
 {
@@ -131,14 +129,12 @@ static void check_memlock(struct report *r)
 
 static void check_bpffs(struct report *r)
 {
-	struct statfs fs;
-
-	if (!statfs(BPFFS, &fs) && (unsigned long)fs.f_type == BPF_FS_MAGIC_NUMBER)
-		report_line(r, VERDICT_OK, "bpffs", NULL, "mounted on " BPFFS);
+	if (pin_bpffs_mounted())
+		report_line(r, VERDICT_OK, "bpffs", NULL, "mounted on " PIN_BPFFS);
 	else
-		report_line(r, VERDICT_WARN, "bpffs", "mount -t bpf bpf " BPFFS,
-			    "not mounted on " BPFFS
-			    "; `ip link ... xdp obj` needs it for its maps");
+		report_line(r, VERDICT_WARN, "bpffs", "mount -t bpf bpf " PIN_BPFFS,
+			    "not mounted on " PIN_BPFFS
+			    "; `ip link ... xdp obj` needs it for its maps, and pin = yes");
 }
 
 static void check_in_place(struct report *r)

@@ -240,7 +240,7 @@ static void check_pins(struct report *r, const char *name, const json_t *port)
 	const char *pins = json_string_value(json_object_get(port, "pins"));
 	const char *why = json_string_value(json_object_get(port, "pins_reason"));
 
-	if (!pins || !why || !strcmp(why, "pin = no"))
+	if (!pins || !why)
 		return;
 	if (*pins)
 		report_line(r, VERDICT_OK, name, NULL, "maps and programs are pinned in %s", pins);

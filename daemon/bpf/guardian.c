@@ -6,8 +6,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -31,9 +33,9 @@ struct job {
 	uint32_t id[TABLES];
 };
 
-/* TC, and tables or a shared dispatcher, of every port, and the pins of all; more for interfaces that came back: the oldest give way. */
+/* TC, and tables or a shared dispatcher, of every port; more for interfaces that came back: the oldest give way. */
 #define JOBS_MAX 128
-_Static_assert(JOBS_MAX > 2 * MROCE_MAX_PORTS, "two jobs a port, and one");
+_Static_assert(JOBS_MAX >= 2 * MROCE_MAX_PORTS, "two jobs a port");
 
 /* A process that was killed has this long to give back its memory. */
 #define END_MS 10000
@@ -60,6 +62,26 @@ static void silence_tables(const struct job *job)
 		bpf_map_update_elem(fd, &key, &conn, BPF_ANY);
 }
 
+/*
+ * Mappings outlive descriptors: rings of a packet socket would keep its queue from being opened anew by the daemon, and
+ * tables their map in the kernel.
+ */
+static void leave_mappings(void)
+{
+	FILE *f = fopen("/proc/self/maps", "re");
+	unsigned long from, to;
+	char line[512];
+
+	while (f && fgets(line, sizeof(line), f)) {
+		if (!strstr(line, " socket:[") && !strstr(line, " anon_inode:"))
+			continue;
+		if (sscanf(line, "%lx-%lx", &from, &to) == 2)
+			munmap((void *)from, to - from);
+	}
+	if (f)
+		fclose(f);
+}
+
 /* The pipe may close before the locks on the folders go: until the process is a zombie. */
 static void sweep_pins(int daemon)
 {
@@ -76,7 +98,7 @@ static void do_job(const struct job *job)
 	case JOB_TC: tc_remove(job->ifindex, job->clsact_is_ours, log_nothing); break;
 	case JOB_TABLES: silence_tables(job); break;
 	case JOB_SHARE: share_detach(job->ifindex); break;
-	case JOB_PINS: /* after all others, since it waits */
+	case JOB_PINS:
 	case JOB_RELEASE: break;
 	}
 }
@@ -118,6 +140,7 @@ static void __attribute__((noreturn)) stand_guard(int pipe, pid_t parent)
 	ssize_t got;
 
 	leave_group(pipe);
+	leave_mappings();
 	daemon = pidfd_open(parent, 0); /* -1: it has gone */
 	for (;;) {
 		got = read(3, &job, sizeof(job)); /* writes of this size are atomic */
@@ -127,7 +150,10 @@ static void __attribute__((noreturn)) stand_guard(int pipe, pid_t parent)
 			break;
 		if (job.kind == JOB_RELEASE)
 			_exit(0);
-		pins |= job.kind == JOB_PINS;
+		if (job.kind == JOB_PINS) { /* one for all, and the last, since it waits */
+			pins = true;
+			continue;
+		}
 		at = place_of(jobs, n, &job);
 		n += at == n;
 		jobs[at % JOBS_MAX] = job;

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <linux/magic.h>
+#include <net/if.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,11 +30,11 @@
 
 /* ---- folders ---- */
 
-static bool is_bpffs(int fd)
+bool pin_bpffs_mounted(void)
 {
 	struct statfs fs;
 
-	return !fstatfs(fd, &fs) && fs.f_type == BPF_FS_MAGIC;
+	return !statfs(PIN_BPFFS, &fs) && fs.f_type == BPF_FS_MAGIC;
 }
 
 /* Is what was opened still what the path leads to? */
@@ -49,11 +50,13 @@ static bool still_there(int fd, const char *path)
 static int open_folder(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct statfs fs;
 	struct stat st;
 
 	if (fd < 0)
 		return -errno;
-	if (!fstat(fd, &st) && st.st_uid == geteuid() && is_bpffs(fd))
+	if (!fstat(fd, &st) && st.st_uid == geteuid() && !fstatfs(fd, &fs) &&
+	    fs.f_type == BPF_FS_MAGIC)
 		return fd;
 	close(fd);
 	return -EPERM;
@@ -148,9 +151,9 @@ static unsigned long long namespace_inode(void)
 }
 
 /* As a folder is called: bpffs takes no dots. */
-static void name_folder(char out[16], const char *interface)
+static void name_folder(char out[IFNAMSIZ], const char *interface)
 {
-	snprintf(out, 16, "%s", interface);
+	snprintf(out, IFNAMSIZ, "%s", interface);
 	for (char *c = out; *c; c++) {
 		if (*c == '.')
 			*c = ':';
@@ -223,30 +226,23 @@ static int claim(const char *path, int tries)
 	}
 }
 
-static bool bpffs_mounted(void)
-{
-	struct statfs fs;
-
-	return !statfs(PIN_BPFFS, &fs) && fs.f_type == BPF_FS_MAGIC;
-}
-
 void pin_init(struct pins *p, const char *why, log_fn log)
 {
-	memset(p, 0, sizeof(*p));
+	p->wanted = why;
 	p->fd = -1;
 	p->log = log;
-	snprintf(p->why, sizeof(p->why), "%s", why);
+	pin_close(p, why ? why : "");
 }
 
 void pin_open(struct pins *p, const char *interface, bool again, struct guardian *g)
 {
-	char folder[16], path[PIN_PATH_MAX];
+	char folder[IFNAMSIZ], path[PIN_PATH_MAX];
 	int fd;
 
 	name_folder(folder, interface);
 	snprintf(path, sizeof(path), "%s/v%d/netns-%llu/%s", PIN_ROOT, MROCE_MAP_SCHEMA,
 		 namespace_inode(), folder);
-	if (!bpffs_mounted()) {
+	if (!pin_bpffs_mounted()) {
 		give_up(p,
 			"%s: no bpffs is mounted on " PIN_BPFFS ": `mount -t bpf bpf " PIN_BPFFS
 			"`; `ip netns exec` hides it, `nsenter --net=/run/netns/NAME` does not",
@@ -312,13 +308,15 @@ void pin_close(struct pins *p, const char *why)
 		close(p->fd);
 		remove_parents();
 	}
-	pin_init(p, why, p->log);
+	p->fd = -1;
+	p->path[0] = '\0';
+	snprintf(p->why, sizeof(p->why), "%s", why);
 }
 
 void pin_show(const struct pins *p, json_t *port)
 {
-	json_object_set_new(port, "pins", json_string(p->path));
-	json_object_set_new(port, "pins_reason", json_string(p->why));
+	json_object_set_new(port, "pins", p->wanted ? json_string(p->path) : json_null());
+	json_object_set_new(port, "pins_reason", p->wanted ? json_string(p->why) : json_null());
 }
 
 /* ---- pins of others ---- */
@@ -365,7 +363,7 @@ int pin_sweep(log_fn log)
 
 int pin_remove(const char *interface, log_fn log)
 {
-	char folder[16];
+	char folder[IFNAMSIZ];
 	struct removal r = { folder, log };
 	int removed;
 

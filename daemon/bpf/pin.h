@@ -28,16 +28,21 @@
 #define PIN_PATH_MAX 160
 
 struct pins {
+	bool wanted;
 	int fd;			 /* the folder, locked; -1: nothing is pinned */
 	char path[PIN_PATH_MAX]; /* of it */
 	char why[320];		 /* nothing is pinned */
 	log_fn log;
 };
 
-/* why: nothing will be, unless it is opened. */
+/* On PIN_BPFFS. */
+bool pin_bpffs_mounted(void);
+
+/* why: nothing is, until it is opened; NULL: nothing shall be. */
 void pin_init(struct pins *p, const char *why, log_fn log);
 /*
- * Makes the folder of an interface, empty. again: while the daemon works, so wait for nobody. If it cannot be had,
+ * Makes the folder of an interface, empty. again: while the daemon works, so wait for others 10 ms at
+ * most, not 1 s. If it cannot be had,
  * warns with the remedy, and the calls below do nothing.
  */
 void pin_open(struct pins *p, const char *interface, bool again, struct guardian *g);
@@ -46,7 +51,7 @@ void pin_object(struct pins *p, const struct bpf_object *object);
 void pin_program(struct pins *p, uint32_t prog_id);
 /* Removes the pins and their folder; may be called at any time after pin_init(). */
 void pin_close(struct pins *p, const char *why);
-/* Sets "pins", the folder, and "pins_reason", why there is none. */
+/* Sets "pins", the folder, and "pins_reason", why there is none; both are null if none shall be. */
 void pin_show(const struct pins *p, json_t *port);
 
 /* Removes the pins that no living daemon holds, in all network namespaces. Returns how many folders. */

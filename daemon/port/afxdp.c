@@ -426,7 +426,7 @@ static int open_all(struct afxdp *a, const struct afxdp_params *p)
 		err = open_programs(a, p);
 	if (!err)
 		err = open_sockets(a, p);
-	if (!err && p->cfg->pin)
+	if (!err && a->pins.wanted)
 		open_pins(a, p);
 	return err;
 }
@@ -439,7 +439,7 @@ int afxdp_open(struct afxdp *a, const struct afxdp_params *p)
 	a->door.fd = -1;
 	a->attach.link = a->attach.xsks = -1;
 	tables_init(&a->attach.own);
-	pin_init(&a->pins, "pin = no", p->cfg->log);
+	pin_init(&a->pins, p->cfg->pin ? "the interface is not in use" : NULL, p->cfg->log);
 	a->engine = p->engine;
 	a->log = p->cfg->log;
 	a->mif = p->mif;

@@ -353,10 +353,10 @@ int portset_open(const struct portset_config *cfg, struct engine *e, struct port
 	take_defaults(&ps->cfg);
 	mirror_init(&ps->mirror);
 	err = check_config(&ps->cfg);
-	/* Those of a daemon that was killed with its guardian. */
-	pin_sweep(ps->cfg.log);
-	if (!err)
+	if (!err) {
+		pin_sweep(ps->cfg.log); /* of a daemon that was killed with its guardian */
 		err = open_wanted(ps);
+	}
 	if (!err)
 		err = gather_descriptors(ps);
 	if (!err)

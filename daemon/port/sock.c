@@ -192,7 +192,7 @@ static void follow(struct port *port, uint64_t now)
 		return;
 	s->mif->changed = false;
 	if (!s->mif->exists)
-		sock_post_unpin(s);
+		pin_close(&s->post.pins, "the interface is gone");
 	changed = take_state(s);
 	if (serve_addresses(s) && port->up) {
 		port->up = false;
@@ -267,7 +267,7 @@ static struct sock *new_port(struct sock_shared *shared, const struct port_param
 	s->mif = p->mif;
 	s->watch = p->watch;
 	s->epoll = -1;
-	pin_init(&s->post.pins, "pin = no", s->log);
+	pin_init(&s->post.pins, p->cfg->pin ? "there is no TC program" : NULL, s->log);
 	s->receive_room = SOCK_ROOM;
 	s->address_wanted = p->wanted != NULL;
 	if (p->wanted)
@@ -306,7 +306,7 @@ static int open_port(void *shared, const struct port_params *p, struct port **ou
 	}
 	s->mif->changed = false;
 	tell(s);
-	sock_post_open(s, p->cfg);
+	sock_post_open(s);
 	*out = &s->port;
 	return 0;
 }

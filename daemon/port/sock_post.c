@@ -90,7 +90,7 @@ static void open_pins(struct sock *s)
 	pin_object(&s->post.pins, post->object);
 }
 
-void sock_post_open(struct sock *s, const struct portset_config *cfg)
+void sock_post_open(struct sock *s)
 {
 	struct sock_post *p = &s->post;
 
@@ -100,8 +100,7 @@ void sock_post_open(struct sock *s, const struct portset_config *cfg)
 			 p->tc.netlink ? "TC filter" : "TCX link");
 	s->log(LOG_INFO, "%s: paths are picked by the %s: %s", s->port.name,
 	       p->attached ? "TC program" : "daemon", p->why);
-	pin_init(&p->pins, cfg->pin ? "there is no TC program" : "pin = no", s->log);
-	if (p->attached && cfg->pin)
+	if (p->attached && p->pins.wanted)
 		open_pins(s);
 }
 
@@ -112,11 +111,6 @@ void sock_post_close(struct sock *s)
 	if (s->post.attached)
 		tc_close(&s->post.tc);
 	s->post.attached = false;
-}
-
-void sock_post_unpin(struct sock *s)
-{
-	pin_close(&s->post.pins, "the interface is gone");
 }
 
 void sock_post_activate(struct sock *s, const struct portset_config *cfg)

@@ -27,7 +27,7 @@ struct sock_post {
 	struct tc tc;
 	struct post_office office;
 	bool attached;
-	struct pins pins;
+	struct pins pins;	/* from the port's making on, as all that is closed */
 	char why[SOCK_WHY_MAX]; /* it is, or is not */
 };
 
@@ -37,10 +37,8 @@ void sock_post_silence(struct sock_post_shared *shared);
 void sock_post_counters(const struct sock_post_shared *shared, uint64_t out[MROCE_COUNTERS]);
 
 /* Attaches the program to the port's interface, if it can be had. */
-void sock_post_open(struct sock *s, const struct portset_config *cfg);
+void sock_post_open(struct sock *s);
 void sock_post_close(struct sock *s);
-/* The interface has gone. */
-void sock_post_unpin(struct sock *s);
 /* From now on the engine may hand over letters. */
 void sock_post_activate(struct sock *s, const struct portset_config *cfg);
 /* Who picks paths, as shown: "TC program" or "daemon". */

@@ -76,8 +76,7 @@ static void report_tx(struct conn *c, const struct stream *s, const struct txmsg
 	}
 	note_stall(c, s->id, m->started ? m->msg : s->tx_next,
 		   "conn 0x%08x to %s stream %u: message %u (%llu bytes) stalled for %llu ms: %s; "
-		   "peer "
-		   "last heard %llu ms ago",
+		   "peer last heard %llu ms ago",
 		   c->id, peer, s->id, m->started ? m->msg : s->tx_next, (unsigned long long)m->len,
 		   ms(c->e->now - m->progress_at), text, ms(c->e->now - c->last_heard));
 }
@@ -88,8 +87,7 @@ static void report_rx(struct conn *c, const struct stream *s, const struct rxmsg
 
 	note_stall(c, s->id, m->msg,
 		   "conn 0x%08x from %s stream %u: message %u stalled for %llu ms: %llu of %llu "
-		   "bytes are "
-		   "here, lowest missing chunk %u; peer last heard %llu ms ago",
+		   "bytes are here, lowest missing chunk %u; peer last heard %llu ms ago",
 		   c->id, ip_text(&c->peer, peer), s->id, m->msg, ms(c->e->now - m->progress_at),
 		   (unsigned long long)m->got, (unsigned long long)m->msg_len, m->chunks.base,
 		   ms(c->e->now - c->last_heard));

@@ -131,6 +131,7 @@ check "a connection with its paths" connection_seen
 check "unknown subject is misuse" ends_with 2 on h1 show nonsense
 check "unknown command is misuse" ends_with 2 on h1 nonsense
 check "every command explains itself" sh -c "for c in show monitor top trace send recv perf ping collective doctor detach; do '$MROCE' \$c --help | grep -q ^Usage: || exit 1; done"
+check "every script explains itself" sh -c "for s in bench bench-tolerance demo deps fabric sim-figures training; do scripts/\$s --help | grep -q ^Usage: || exit 1; done"
 check "every option is in its man page" all_documented
 check "options of command lines in the documentation exist" examples_exist
 check "completion of commands" completes "show send" s

@@ -52,6 +52,11 @@ pinned_id() {	# prog|map name
 	bpftool -j "$1" show pinned "$(folder v0)/$2" | python3 -c 'import json, sys; print(json.load(sys.stdin)["id"])'
 }
 
+not_wanted() {
+	start && nothing_pinned && ! mroce doctor | grep "v0 .*pin" &&
+		equal "$(mroce -j show port | grep -cE '"pins(_reason)?": null')" 2 "keys without a value" && over a
+}
+
 # What is pinned is what works.
 pinned_is_used() {
 	equal "$(pinned_id prog mroce_xdp)" "$(prog_id)" "program id"
@@ -114,7 +119,7 @@ killed_at_any_moment() {
 		sleep "0.$(printf %03d $((RANDOM % 200)))"
 		((round % 2)) || kill "$pid"
 		((round % 2)) || sleep "0.$(printf %03d $((RANDOM % 30)))"
-		kill -9 "$pid"
+		kill -9 "$pid" 2>/dev/null # it may have ended
 		wait "$pid" 2>/dev/null
 		unset "daemon[any]"
 		wait_until nothing_pinned || { echo "round $round"; nothing_pinned; return 1; }
@@ -123,7 +128,8 @@ killed_at_any_moment() {
 }
 
 link_back() {
-	ip link add v0 netns "${ns}a" mtu 3498 type veth peer name v0 netns "${ns}b" mtu 3498
+	ip link add v0 netns "${ns}a" mtu 3498 numrxqueues 2 type veth peer name v0 netns "${ns}b" mtu 3498
+	in_ns a ethtool -L v0 rx 1 >/dev/null 2>&1
 	ip -n "${ns}a" address add 10.77.0.1/24 dev v0
 	ip -n "${ns}b" address add 10.77.0.2/24 dev v0
 	ip -n "${ns}a" link set v0 up
@@ -155,6 +161,15 @@ renamed_now() {
 renamed() {
 	rename v0 w0
 	wait_until renamed_now && pins_are "$own" && pinned_is_used && over a && nothing_pinned
+}
+
+# Another number of queues has it opened anew, under the name it has now; its folder is that of the configuration.
+renamed_and_opened_anew() {
+	rename w0 v0
+	wait_until link_is_up a v0
+	start --pin && rename v0 w0 && wait_until renamed_now && in_ns a ethtool -L w0 rx 2 &&
+		wait_until grep -q "w0: has another number of queues" "$work/log.a" && wait_until pinned_is_used &&
+		pins_are "$own" && pinned_is_used && over a && nothing_pinned || { cat "$work/log.a"; mroce -j show port; find $root; ethtool -l v0; return 1; }
 }
 
 dotted() {
@@ -296,7 +311,7 @@ read_only_bpffs() {
 }
 
 net_up
-check "by default nothing is pinned" eval 'start && nothing_pinned && over a'
+check "by default nothing is pinned, and nothing said of it" not_wanted
 start --pin
 check "pin = yes: all maps and programs are pinned" pins_are "$own"
 check "and dumped by name" dumps_by_name
@@ -309,6 +324,7 @@ check "the next one's pins are its own, not its predecessor's guardian's" next_k
 check "after kill -9 at any moment nothing is left" killed_at_any_moment
 check "interface deleted: they go; back: they come" deleted_and_back
 check "interface renamed: they stay where they are, and go in the end" renamed
+check "renamed and opened anew: they stay there, too" renamed_and_opened_anew
 check "interface with a dot in its name" dotted
 check "killed with its guardian: they stay" killed_with_guardian
 check "mroce doctor names them" doctor_tells
