@@ -18,8 +18,6 @@
 /* Losses in so many ACKs in a row: the spray passes the path over for some turns, one packet for each path. */
 #define LOSING 2
 #define STEER_LOSS 4
-/* What a link without a known speed is taken for. */
-#define SPEED_UNKNOWN_MBPS 10000
 
 struct ack {
 	uint8_t type;
@@ -269,21 +267,6 @@ static void heard(struct path *p, const struct ack *a)
  * min_rtt: the shortest round trip known between the two ports, by any path: a path that starts while others
  * keep a queue standing must not take the queue for distance.
  */
-static void look_at_siblings(const struct path *p, struct cc_ack *info)
-{
-	info->min_rtt = p->min_rtt;
-	for (uint32_t i = 0; i < p->conn->npaths; i++) {
-		const struct path *o = &p->conn->paths[i];
-
-		if (!path_siblings(p, o))
-			continue;
-		if (o == p || path_usable(o))
-			info->siblings++;
-		if (o->min_rtt && o->min_rtt < info->min_rtt)
-			info->min_rtt = o->min_rtt;
-	}
-}
-
 static bool had_ce(const struct path *p)
 {
 	return p->ce_at && p->conn->e->now - p->ce_at <= 2 * p->srtt + CE_MEMORY;
@@ -316,20 +299,12 @@ static void steer(struct path *p, const struct cc_ack *info)
 	p->conn->steering |= p->steer != 0;
 }
 
-/* Where a path begins once its distance is known: its share of what the link holds in a round trip. */
 static void start_window(struct path *p, const struct cc_ack *info)
 {
-	const struct conn *c = p->conn;
-	uint32_t local = p->port->speed, remote = ntohl(c->peer_ports[p->remote_port].speed);
-	uint32_t mbps = local && remote ? (uint32_t)min_u64(local, remote) : local + remote;
-	uint32_t packet = c->chunk + MROCE_HDR_LEN + (uint32_t)sizeof(struct mroce_data);
-	uint64_t bytes = (mbps ? mbps : SPEED_UNKNOWN_MBPS) * min_u64(info->min_rtt, SEC) / 8000;
+	const struct cc_ops *cc = p->conn->e->cfg.cc;
 
-	if (p->begun || !p->conn->e->cfg.cc->start)
-		return;
-	c->e->cfg.cc->start(&p->cc, (uint32_t)min_u64(bytes * CC_UNIT / packet /
-							      (info->siblings ? info->siblings : 1),
-						      MROCE_WINDOW * CC_UNIT));
+	if (!p->begun && cc->start)
+		cc->start(&p->cc, pace_start_window(p, info->min_rtt, info->siblings));
 }
 
 /* What one path has learnt of the way goes for its siblings that have not been asked yet. */
@@ -358,7 +333,7 @@ static void control_window(struct path *p, const struct ack *a, const struct new
 		.srtt = p->srtt,
 	};
 
-	look_at_siblings(p, &info);
+	info.siblings = path_family(p, &info.min_rtt);
 	if (is_newest(p, a)) {
 		info.rx_bytes = a->rx_bytes - p->acked_rx_bytes;
 		info.ce_bytes = a->ce_bytes - p->acked_ce_bytes;

@@ -38,6 +38,8 @@ struct cc_ops {
 	/* The round trip has become known before anything was acknowledged: where to start. May be NULL. */
 	void (*start)(struct cc *cc, uint32_t window);
 	void (*ack)(struct cc *cc, const struct cc_ack *a);
+	/* Nothing was sent for a while: what the window said of the network is forgotten, it may be at most this. May be NULL. */
+	void (*rest)(struct cc *cc, uint32_t window);
 	void (*timeout)(struct cc *cc, uint64_t now); /* an RTO: nothing came back */
 };
 

@@ -46,6 +46,15 @@ static void delay_init(struct cc *cc, uint64_t now)
 	state_of(cc)->round_end = now;
 }
 
+static void delay_rest(struct cc *cc, uint32_t window)
+{
+	(void)window;
+	if (cc->cwnd <= INITIAL_WINDOW)
+		return;
+	set_window(cc, INITIAL_WINDOW);
+	state_of(cc)->steady = 0;
+}
+
 static uint64_t target(uint64_t min_rtt)
 {
 	return min_rtt + (min_rtt > QUEUE_MIN_NS ? min_rtt : QUEUE_MIN_NS);
@@ -132,5 +141,6 @@ const struct cc_ops cc_delay = {
 	.name = "delay",
 	.init = delay_init,
 	.ack = delay_ack,
+	.rest = delay_rest,
 	.timeout = delay_timeout,
 };

@@ -61,6 +61,15 @@ static void ecn_start(struct cc *cc, uint32_t window)
 	cc_set_window(cc, window < START_MAX ? window : START_MAX, START_MIN);
 }
 
+static void ecn_rest(struct cc *cc, uint32_t window)
+{
+	window = window < START_MAX ? window : START_MAX;
+	if (cc->window <= window)
+		return;
+	cc_set_window(cc, window, START_MIN);
+	state_of(cc)->steady = 0;
+}
+
 static uint64_t limit_of(uint64_t min_rtt, uint64_t allowed)
 {
 	return min_rtt + (min_rtt > allowed ? min_rtt : allowed);
@@ -166,5 +175,6 @@ const struct cc_ops cc_ecn = {
 	.init = ecn_init,
 	.start = ecn_start,
 	.ack = ecn_ack,
+	.rest = ecn_rest,
 	.timeout = ecn_timeout,
 };

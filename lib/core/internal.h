@@ -664,6 +664,8 @@ void handshake_confirmed(struct conn *c);
 /* path.c */
 void path_init(struct path *p, struct conn *c, uint8_t index);
 bool path_usable(const struct path *p);
+/* Usable paths between the same two ports, this one included, and the smallest round trip that any of them has seen (ns). */
+uint32_t path_family(const struct path *p, uint64_t *min_rtt);
 bool path_open(const struct path *p);
 /* Do they lie between the same two ports? */
 static inline bool path_siblings(const struct path *a, const struct path *b)
@@ -713,6 +715,8 @@ bool pace_is_sparse(const struct conn *c);
 void pace_charge(struct conn *c, uint32_t len);
 void pace_wait(struct conn *c);
 void pace_timer(struct conn *c);
+/* The path's share of what its link holds in a round trip (ns), 1 / CC_UNIT packets: where it begins. */
+uint32_t pace_start_window(const struct path *p, uint64_t rtt, uint32_t siblings);
 void pace_hint(struct conn *c, uint16_t hint, uint64_t srtt);
 
 /* hint.c */

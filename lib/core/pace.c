@@ -7,6 +7,7 @@
  * leave while it is not in the future; it may lag behind by about as much as we have been woken late, so that
  * a late wake-up costs nothing, and no more, since all senders of an incast have bursts.
  */
+#include <arpa/inet.h>
 #include "core/internal.h"
 #include "mroce/rate.h"
 
@@ -27,6 +28,9 @@
 /* Above window per round trip, so that the window remains what limits. */
 #define WINDOW_GAIN 2
 
+/* What a link without a known speed is taken for. */
+#define SPEED_UNKNOWN_MBPS 10000
+
 static uint64_t wire_bits(uint32_t len)
 {
 	return (len + MROCE_WIRE_OVERHEAD) * 8ull;
@@ -37,13 +41,16 @@ static uint64_t wire_time(uint32_t len, uint64_t kbps)
 	return wire_bits(len) * 1000000 / kbps;
 }
 
+static uint32_t packet_len(const struct conn *c)
+{
+	return c->chunk + MROCE_HDR_LEN + (uint32_t)sizeof(struct mroce_data);
+}
+
 static uint64_t window_rate(const struct conn *c, uint64_t window, uint32_t usable, uint64_t srtt)
 {
-	uint32_t packet = c->chunk + MROCE_HDR_LEN + (uint32_t)sizeof(struct mroce_data);
-
 	if (!srtt || window >= (uint64_t)usable * CLOCKED)
 		return 0;
-	return max_u64(WINDOW_GAIN * wire_bits(packet) * window * 1000000 / CC_UNIT / srtt,
+	return max_u64(WINDOW_GAIN * wire_bits(packet_len(c)) * window * 1000000 / CC_UNIT / srtt,
 		       RATE_MIN_KBPS);
 }
 
@@ -57,16 +64,51 @@ static void set_rate(struct conn *c, uint64_t kbps)
 	c->pace_kbps = kbps;
 }
 
+static uint64_t hint_life(uint64_t srtt)
+{
+	return max_u64(HINT_ROUNDS * srtt, HINT_LIFE_MIN);
+}
+
+uint32_t pace_start_window(const struct path *p, uint64_t rtt, uint32_t siblings)
+{
+	const struct conn *c = p->conn;
+	uint32_t local = p->port->speed, remote = ntohl(c->peer_ports[p->remote_port].speed);
+	uint32_t mbps = local && remote ? (uint32_t)min_u64(local, remote) : local + remote;
+	uint64_t bytes = (mbps ? mbps : SPEED_UNKNOWN_MBPS) * min_u64(rtt, SEC) / 8000;
+
+	return (uint32_t)min_u64(bytes * CC_UNIT / packet_len(c) / (siblings ? siblings : 1),
+				 MROCE_WINDOW * CC_UNIT);
+}
+
+/*
+ * A path that has carried nothing since before its last hint ran out starts anew (RFC 7661): others may have come since,
+ * and without a hint the whole old window would leave at once. In an exchange of many hosts, step after step, it did
+ * so everywhere at the same moment, and a third of all packets was lost.
+ */
+static void rest(struct path *p)
+{
+	const struct cc_ops *cc = p->conn->e->cfg.cc;
+	uint64_t rtt;
+	uint32_t siblings;
+
+	if (p->una != p->next || !p->begun || !p->srtt || !cc->rest ||
+	    p->conn->e->now - p->last_progress <= hint_life(p->srtt))
+		return;
+	siblings = path_family(p, &rtt);
+	cc->rest(&p->cc, pace_start_window(p, rtt, siblings));
+}
+
 void pace_update(struct conn *c)
 {
 	uint64_t window = 0, srtt = 0, rate;
 	uint32_t usable = 0, flying = 0;
 
 	for (uint32_t i = 0; i < c->npaths; i++) {
-		const struct path *p = &c->paths[i];
+		struct path *p = &c->paths[i];
 
 		if (!path_usable(p))
 			continue;
+		rest(p);
 		usable++;
 		window += p->cc.window;
 		flying += p->in_flight;
@@ -138,7 +180,7 @@ void pace_hint(struct conn *c, uint16_t hint, uint64_t srtt)
 	if (!(c->features & MROCE_F_HINT))
 		return;
 	c->hint_kbps = kbps ? max_u64(kbps, RATE_MIN_KBPS) : 0;
-	life = max_u64(HINT_ROUNDS * srtt, HINT_LIFE_MIN);
+	life = hint_life(srtt);
 	if (c->hint_kbps) /* at a low rate even the next packet is further away */
 		life = max_u64(life, HINT_PACKETS * wire_time(c->chunk, c->hint_kbps));
 	c->hint_until = c->e->now + life;

@@ -55,6 +55,23 @@ bool path_open(const struct path *p)
 	       p->next - p->una < MROCE_WINDOW;
 }
 
+uint32_t path_family(const struct path *p, uint64_t *min_rtt)
+{
+	uint32_t n = 0;
+
+	*min_rtt = p->min_rtt;
+	for (uint32_t i = 0; i < p->conn->npaths; i++) {
+		const struct path *o = &p->conn->paths[i];
+
+		if (!path_siblings(p, o))
+			continue;
+		n += o == p || path_usable(o);
+		if (o->min_rtt && o->min_rtt < *min_rtt)
+			*min_rtt = o->min_rtt;
+	}
+	return n;
+}
+
 static uint64_t srtt_of(const struct path *p)
 {
 	return p->srtt ? p->srtt : SRTT_INITIAL;
