@@ -263,10 +263,6 @@ static void heard(struct path *p, const struct ack *a)
 		revive(p);
 }
 
-/*
- * min_rtt: the shortest round trip known between the two ports, by any path: a path that starts while others
- * keep a queue standing must not take the queue for distance.
- */
 static bool had_ce(const struct path *p)
 {
 	return p->ce_at && p->conn->e->now - p->ce_at <= 2 * p->srtt + CE_MEMORY;

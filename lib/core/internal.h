@@ -664,7 +664,10 @@ void handshake_confirmed(struct conn *c);
 /* path.c */
 void path_init(struct path *p, struct conn *c, uint8_t index);
 bool path_usable(const struct path *p);
-/* Usable paths between the same two ports, this one included, and the smallest round trip that any of them has seen (ns). */
+/*
+ * Usable paths between the same two ports, this one included, and the smallest round trip that any of them has seen (ns):
+ * a path that starts while others keep a queue standing must not take the queue for distance.
+ */
 uint32_t path_family(const struct path *p, uint64_t *min_rtt);
 bool path_open(const struct path *p);
 /* Do they lie between the same two ports? */

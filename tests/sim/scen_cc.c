@@ -208,6 +208,36 @@ static void latecomer(struct sim *s)
 	world_finish(s);
 }
 
+/*
+ * Everybody sends to everybody else, and rests, step after step. What the windows knew at the end of a step they were
+ * alone with is not what the next one has room for.
+ */
+static void steps(struct sim *s)
+{
+	uint64_t drops = 0;
+
+	world_build(s);
+	for (uint32_t i = 0; i < s->cfg.hosts; i++) {
+		for (uint32_t j = 0; j < s->cfg.hosts; j++) {
+			if (i != j)
+				pair_connect(pair_new(s, i, j));
+		}
+	}
+	if (!world_wait_for(s, 10 * SEC, world_all_up, "all connections to be up"))
+		return;
+	for (int step = 0; step < 4 && !s->failed; step++) {
+		for (uint32_t i = 0; i < s->npairs; i++)
+			pour(s->pairs[i], s->cfg.max, 1, 0);
+		world_wait_lanes(s);
+		world_wait(s, 40 * MS);
+	}
+	for (uint32_t i = 0; i < s->cfg.hosts; i++)
+		drops += overflows(s, i);
+	sim_note(s, "%llu drops in four steps", (unsigned long long)drops);
+	CHECK(s, !drops, "%llu packets dropped in four steps", (unsigned long long)drops);
+	world_finish(s);
+}
+
 /* One that sends little leaves the rest to the others: max-min. */
 static void modest_sender(struct sim *s)
 {
@@ -414,6 +444,10 @@ static void lying_hints(struct sim *s)
 
 const struct scenario cc_scenarios[] = {
 	{ "p7_incast_8", "eight hosts send 1 MiB to one", { INCAST(8, MIB), GIGABIT }, incast },
+	{ "steps_of_an_exchange",
+	  "eight hosts send 256 KiB to each other, four times, with pauses",
+	  { .hosts = 8, .max = 256 * KIB, .mtu = 1500 },
+	  steps },
 	{ "p7_incast_32", "32 hosts send 1 MiB to one", { INCAST(32, MIB), GIGABIT }, incast },
 	{ "p7_incast_8_marked",
 	  "eight to one through switches that mark",

@@ -104,6 +104,25 @@ START_TEST(cc_delay__an_idle_window_does_not_grow)
 }
 END_TEST
 
+START_TEST(cc_delay__after_a_rest_begins_anew)
+{
+	uint32_t start = cc.cwnd;
+
+	for (int i = 0; i < 10; i++)
+		round_trip(MIN_RTT, 0, 0);
+	round_trip(50 * MIN_RTT, 0, 0); /* the doubling is over */
+	cc_delay.rest(&cc, 0);
+	ck_assert_uint_eq(cc.cwnd, start);
+	round_trip(MIN_RTT, 0, 0);
+	ck_assert_uint_eq(cc.cwnd, 2 * start); /* and is on again */
+	for (int i = 0; i < 100; i++)
+		round_trip(50 * MIN_RTT, 0, 0);
+	start = cc.cwnd;
+	cc_delay.rest(&cc, 0);
+	ck_assert_uint_eq(cc.cwnd, start); /* nothing grows by resting */
+}
+END_TEST
+
 /* ---- ecn ---- */
 
 static struct cc_ack ecn_ack(uint64_t rtt, uint32_t lost, uint32_t ce_percent)
@@ -278,6 +297,35 @@ START_TEST(cc_ecn__timeouts_stop_at_one_packet)
 }
 END_TEST
 
+START_TEST(cc_ecn__after_a_rest_begins_anew)
+{
+	ecn_steady(100);
+	cc_ecn.rest(&cc, 10 * CC_UNIT);
+	ck_assert_uint_eq(cc.window, 10 * CC_UNIT);
+	ecn_round(ecn_ack(MIN_RTT, 0, 0));
+	ck_assert_uint_eq(cc.window, 20 * CC_UNIT); /* the doubling is on again */
+
+	ecn_steady(100);
+	cc_ecn.rest(&cc,
+		    MROCE_WINDOW * CC_UNIT); /* a long way: no more than a connection starts with */
+	ck_assert_uint_eq(cc.window, 16 * CC_UNIT);
+	ecn_steady(100);
+	cc_ecn.rest(&cc, 0);
+	ck_assert_uint_ge(cc.window, 1);
+}
+END_TEST
+
+/* What was learnt of a path that is narrower than its start stays, and does not double. */
+START_TEST(cc_ecn__a_rest_widens_nothing)
+{
+	ecn_steady(4);
+	cc_ecn.rest(&cc, 10 * CC_UNIT);
+	ck_assert_uint_eq(cc.window, 4 * CC_UNIT);
+	ecn_round(ecn_ack(MIN_RTT, 0, 0));
+	ck_assert_uint_le(cc.window, 5 * CC_UNIT);
+}
+END_TEST
+
 START_TEST(cc_find__by_name)
 {
 	ck_assert_ptr_eq(cc_find("ecn"), &cc_ecn);
@@ -298,6 +346,7 @@ static Suite *cc_suite(void)
 	tcase_add_test(t, cc_delay__queue_shrinks_the_window);
 	tcase_add_test(t, cc_delay__timeout);
 	tcase_add_test(t, cc_delay__an_idle_window_does_not_grow);
+	tcase_add_test(t, cc_delay__after_a_rest_begins_anew);
 	tcase_add_test(t, cc_set_window__rounds_up_and_keeps_bounds);
 	tcase_add_test(t, cc_ecn__doubles_until_the_first_mark);
 	tcase_add_test(t, cc_ecn__shrinks_by_half_of_alpha);
@@ -308,6 +357,8 @@ static Suite *cc_suite(void)
 	tcase_add_test(t, cc_ecn__siblings_grow_together);
 	tcase_add_test(t, cc_ecn__an_idle_window_does_not_grow);
 	tcase_add_test(t, cc_ecn__timeouts_stop_at_one_packet);
+	tcase_add_test(t, cc_ecn__after_a_rest_begins_anew);
+	tcase_add_test(t, cc_ecn__a_rest_widens_nothing);
 	tcase_add_test(t, cc_find__by_name);
 	suite_add_tcase(s, t);
 	return s;
