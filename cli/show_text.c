@@ -65,6 +65,20 @@ static void cell_bytes(struct table *t, const json_t *o, const char *key)
 
 /* ---- daemon ---- */
 
+/* Of a connection, or of the daemon since it was started; nothing if nobody stated a tolerance. */
+static void print_tolerance(const char *indent, const json_t *o)
+{
+	double complete = json_num(o, "tolerant_complete"),
+	       forgiven = json_num(o, "tolerant_forgiven"),
+	       over = json_num(o, "tolerant_over_bound");
+	char missing[UNIT_TEXT];
+
+	if (complete + forgiven + over > 0)
+		printf("%stolerant: complete:%.0f forgiven:%.0f over_bound:%.0f missing %s\n",
+		       indent, complete, forgiven, over,
+		       format_bytes(missing, (uint64_t)json_num(o, "tolerant_missing_bytes")));
+}
+
 void show_daemon(const json_t *d)
 {
 	char up[UNIT_TEXT], a[UNIT_TEXT], b[UNIT_TEXT], c[UNIT_TEXT];
@@ -74,6 +88,7 @@ void show_daemon(const json_t *d)
 	printf("  clients %s, wire version %s, congestion control %s, busy %.1f %%\n",
 	       any(d, "clients", b), any(d, "wire_version", c), json_str(d, "cc"),
 	       100 * json_num(d, "busy_ratio"));
+	print_tolerance("  ", d);
 }
 
 /* ---- ports ---- */
@@ -182,13 +197,7 @@ static void print_conn(const json_t *c)
 	       json_num(c, "repairs"), json_num(c, "spurious_repairs"),
 	       json_num(c, "duplicate_chunks"),
 	       format_span(age, json_num(c, "last_heard_us") / 1e6));
-	if (json_num(c, "tolerant_complete") + json_num(c, "tolerant_forgiven") +
-		    json_num(c, "tolerant_over_bound") >
-	    0)
-		printf("\t tolerant: complete:%.0f forgiven:%.0f over_bound:%.0f missing %s\n",
-		       json_num(c, "tolerant_complete"), json_num(c, "tolerant_forgiven"),
-		       json_num(c, "tolerant_over_bound"),
-		       format_bytes(rx, (uint64_t)json_num(c, "tolerant_missing_bytes")));
+	print_tolerance("\t ", c);
 }
 
 void show_conns(const json_t *list)

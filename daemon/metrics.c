@@ -111,6 +111,24 @@ static void write_daemon(FILE *f, const struct metrics_snapshot *s)
 	gauge(f, "letters_limit", s->engine.letters_total, "Chunks that may be in flight.");
 }
 
+static void write_tolerance(FILE *f, const struct tolerance_stats *t)
+{
+	const struct {
+		const char *result;
+		uint64_t n;
+	} of[] = { { "complete", t->complete },
+		   { "forgiven", t->forgiven },
+		   { "over_bound", t->over } };
+
+	head(f, "tolerant_messages_total", "counter",
+	     "Messages received under a stated loss tolerance, by how they ended.");
+	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++)
+		fprintf(f, "mroce_tolerant_messages_total{result=\"%s\"} %llu\n", of[i].result,
+			(unsigned long long)of[i].n);
+	counter(f, "tolerant_missing_bytes_total", t->missing,
+		"Bytes of received messages that ended without them.");
+}
+
 static void write_traffic(FILE *f, const struct metrics_snapshot *s)
 {
 	const struct engine_totals *t = &s->totals;
@@ -128,6 +146,7 @@ static void write_traffic(FILE *f, const struct metrics_snapshot *s)
 	counter(f, "duplicate_chunks_total", t->dup_letters,
 		"Chunks that arrived although they were there.");
 	counter(f, "stalls_total", s->engine.stalls, "Reports of messages that make no progress.");
+	write_tolerance(f, &s->engine.tolerance);
 	histogram(f, "rtt_seconds", &s->times.rtt, "Round trips of paths, each sample.");
 	histogram(f, "completion_seconds", &s->times.completion,
 		  "From posting a send, write or read to its successful completion.");

@@ -25,13 +25,26 @@ static json_t *address(const struct ip *ip)
 	return json_string(iptext(ip->a, text));
 }
 
+static void add_tolerance(json_t *o, const struct tolerance_stats *st)
+{
+	json_object_set_new(o, "tolerant_complete", json_integer((json_int_t)st->complete));
+	json_object_set_new(o, "tolerant_forgiven", json_integer((json_int_t)st->forgiven));
+	json_object_set_new(o, "tolerant_over_bound", json_integer((json_int_t)st->over));
+	json_object_set_new(o, "tolerant_missing_bytes", json_integer((json_int_t)st->missing));
+}
+
 static json_t *show_daemon(struct daemon *d)
 {
-	return json_pack("{s:s,s:i,s:I,s:s,s:i,s:i,s:s,s:f}", "version", MROCE_VERSION, "pid",
-			 getpid(), "uptime_s",
-			 (json_int_t)((daemon_clock() - d->started) / NS_PER_S), "socket",
-			 d->cfg->socket, "clients", (int)d->nclients, "wire_version",
-			 MROCE_WIRE_VERSION, "cc", d->cfg->cc, "busy_ratio", d->busy_ratio);
+	struct engine_stats st;
+	json_t *o = json_pack("{s:s,s:i,s:I,s:s,s:i,s:i,s:s,s:f}", "version", MROCE_VERSION, "pid",
+			      getpid(), "uptime_s",
+			      (json_int_t)((daemon_clock() - d->started) / NS_PER_S), "socket",
+			      d->cfg->socket, "clients", (int)d->nclients, "wire_version",
+			      MROCE_WIRE_VERSION, "cc", d->cfg->cc, "busy_ratio", d->busy_ratio);
+
+	engine_stats(d->engine, &st);
+	add_tolerance(o, &st.tolerance);
+	return o;
 }
 
 static json_t *show_ports(struct daemon *d, uint32_t conn_id)
@@ -52,14 +65,6 @@ static const char *state_name(const struct slot *s, const struct conn_stats *st)
 	case SLOT_ENDED: break;
 	}
 	return "ended";
-}
-
-static void add_tolerance(json_t *o, const struct tolerance_stats *st)
-{
-	json_object_set_new(o, "tolerant_complete", json_integer((json_int_t)st->complete));
-	json_object_set_new(o, "tolerant_forgiven", json_integer((json_int_t)st->forgiven));
-	json_object_set_new(o, "tolerant_over_bound", json_integer((json_int_t)st->over));
-	json_object_set_new(o, "tolerant_missing_bytes", json_integer((json_int_t)st->missing));
 }
 
 static json_t *show_conn(const struct daemon *d, struct conn *conn)

@@ -29,8 +29,20 @@ account() {	# forgiven-at-least [deadline_us]
 	fi
 	grep -h -e ^total -e ^wrong "$work/client" "$work/server"
 	[[ $good == 0 ]] || return 1
+	grep ^total "$work/server" >>"$work/totals"
 	equal "$(grep ^total "$work/client")" "$(grep ^total "$work/server")" "what sender and receiver were told" &&
 		(($(total client forgiven) >= $1))
+}
+
+# What the daemon of the receiver has counted of all that was accounted for up to now, while no connection is left.
+daemon_counted() {
+	on h2 ip link set lo up
+	local want scraped shown="[s['daemon']['tolerant_' + k] for k in ('forgiven', 'over_bound', 'missing_bytes')]"
+	want=$(awk '{ gsub(/[a-z]*=/, ""); f += $3; o += $4; m += $5 } END { printf "[%d, %d, %d]", f, o, m }' "$work/totals")
+	scraped=$(on h2 curl -sS --noproxy '*' --max-time 10 http://127.0.0.1:9797/metrics |
+		awk '/^mroce_tolerant_.*(forgiven|over_bound|bytes)/ { printf "%s%s", n++ ? ", " : "[", $2 } END { print "]" }')
+	equal "$(show h2 "$shown")" "$want" "mroce show" && equal "$scraped" "$want" "metrics" &&
+		on h2 "$build/mroce" --socket "$(sock h2)" show | grep "^  tolerant: "
 }
 
 # What mroce show says while the connection is there, beside what perf counts.
@@ -69,13 +81,14 @@ no_connection_is_left() {
 }
 
 check "two hosts, two planes" fabric_up 2 --mtu 1500
-check "daemons" daemons_up
+check "daemons" daemons_up --metrics 127.0.0.1:9797
 check "no loss: the account is exact" account 0
 F set --loss 1 --burst-mean 8 >/dev/null 2>&1
 check "1 % in bursts of eight" account 1
 check "the same with deadlines" account 1 3000
 F set --loss 5 --burst-mean 8 --reorder 3 --dup 1 >/dev/null 2>&1
 check "5 % in bursts, reordering, duplicates" account 1 5000
+check "daemon and metrics have counted all of it" daemon_counted
 check "mroce perf states a tolerance" perf_and_show
 check "mroce show tells of it" shows_account
 F set --loss 0 --reorder 0 --dup 0 >/dev/null 2>&1
