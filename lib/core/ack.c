@@ -256,7 +256,7 @@ static void revive(struct path *p)
 static void heard(struct path *p, const struct ack *a)
 {
 	p->last_heard = p->conn->e->now;
-	p->unanswered = 0;
+	p->unanswered = p->ask_again = 0;
 	p->rto_count = 0;
 	p->grace = p->suspect = false;
 	if (p->dead && a->epoch == p->epoch)
@@ -352,6 +352,17 @@ static void control_window(struct path *p, const struct ack *a, const struct new
 	quality_note(p, &info);
 }
 
+/* What left by this path at `sent` has come back: siblings that were asked before and have not answered are asked again soon. */
+static void overtake(const struct path *p, uint64_t sent)
+{
+	for (uint32_t i = 0; i < p->conn->npaths; i++) {
+		struct path *o = &p->conn->paths[i];
+
+		if (o != p && path_siblings(p, o) && path_usable(o))
+			path_overtaken(o, sent);
+	}
+}
+
 static void process(struct path *p, const struct ack *a)
 {
 	uint32_t in_flight = p->in_flight;
@@ -373,6 +384,8 @@ static void process(struct path *p, const struct ack *a)
 	}
 	find_spurious(p, a);
 	heard(p, a);
+	if (rtt)
+		overtake(p, p->conn->e->now - rtt);
 	if (n.nplaced) {
 		p->last_progress = p->conn->e->now;
 		p->poll_backoff = 0;

@@ -284,8 +284,9 @@ struct path {
 	struct timer timer;
 	uint64_t last_poll, first_unpolled; /* time; the latter 0 if nothing was sent since */
 	uint64_t unanswered;		    /* when waiting for an answer began, 0: not waiting */
-	uint64_t last_heard;		    /* last ACK or NACK */
-	uint64_t last_progress;		    /* last time something was placed */
+	uint64_t ask_again;	/* a sibling's later packet has been answered; 0: none */
+	uint64_t last_heard;	/* last ACK or NACK */
+	uint64_t last_progress; /* last time something was placed */
 	uint32_t una_told;
 	uint16_t rto_count;    /* in a row; stops at its largest value, as the next two do */
 	uint16_t poll_backoff; /* polls answered without progress */
@@ -669,6 +670,8 @@ bool path_usable(const struct path *p);
  * a path that starts while others keep a queue standing must not take the queue for distance.
  */
 uint32_t path_family(const struct path *p, uint64_t *min_rtt);
+/* A sibling's packet, sent at `sent` (ns), has been answered: what was asked here before and has not been is overdue. */
+void path_overtaken(struct path *p, uint64_t sent);
 bool path_open(const struct path *p);
 /* Do they lie between the same two ports? */
 static inline bool path_siblings(const struct path *a, const struct path *b)

@@ -13,6 +13,8 @@
 #define POLL_PACKETS 16
 #define POLL_MIN (50 * USEC)
 #define POLL_MAX (200 * USEC)
+/* Siblings may lie as far apart in the network's queues. */
+#define OVERTAKEN_MIN (25 * USEC)
 #define DAEMON_TIME (200 * USEC)
 /* Losses come in bursts: that one question in a row of lost packets is lost says little about a path. */
 #define POLLS_AT_RTO 3
@@ -105,7 +107,7 @@ uint64_t path_rto(const struct path *p)
 
 /* ---- when to look again ---- */
 
-static uint64_t poll_due(const struct path *p)
+static uint64_t question_due(const struct path *p)
 {
 	uint64_t wait;
 
@@ -117,6 +119,23 @@ static uint64_t poll_due(const struct path *p)
 		return TIMER_NEVER;
 	wait = pto_of(p) << (p->poll_backoff > 10 ? 10 : p->poll_backoff ? p->poll_backoff - 1 : 0);
 	return p->last_poll + min_u64(wait, max_u64(PTO_MAX, pto_of(p)));
+}
+
+static uint64_t poll_due(const struct path *p)
+{
+	uint64_t due = question_due(p);
+
+	return p->ask_again ? min_u64(due, p->ask_again) : due;
+}
+
+void path_overtaken(struct path *p, uint64_t sent)
+{
+	uint64_t asked = p->first_unpolled ? p->first_unpolled : p->last_poll;
+
+	if (!p->in_flight || p->ask_again || asked >= sent)
+		return;
+	p->ask_again = p->conn->e->now + max_u64(srtt_of(p) / 4, OVERTAKEN_MIN);
+	path_arm(p);
 }
 
 static uint64_t probe_due(const struct path *p)
@@ -185,7 +204,7 @@ static void note_polled(struct path *p)
 	uint64_t now = p->conn->e->now;
 
 	p->last_poll = p->conn->last_poll = now;
-	p->first_unpolled = 0;
+	p->first_unpolled = p->ask_again = 0;
 	p->since_poll = 0;
 	p->urgent = false;
 	back_off(p);

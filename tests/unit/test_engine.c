@@ -634,7 +634,6 @@ static uint32_t chunk_of(const struct world *w, int side)
 	return st.chunk;
 }
 
-/* Chunks under way that fit no longer go by the other plane; when that shrinks too, the message is cut anew. */
 /* How often the data of the first connection seen goes on on another path, as long as no window is full. */
 #define RUNS_SEEN 64
 static struct {
@@ -703,6 +702,54 @@ START_TEST(path__runs_in_a_crowd)
 }
 END_TEST
 
+/* Path 3 loses a chunk and the question about it; later the chunk is lost that asks for the daemon's ACK. */
+static enum pair_fate lose_question(struct pair *p, int from, struct packet *pk,
+				    const struct ip *remote)
+{
+	static const uint8_t types[] = { MROCE_DATA, MROCE_POLL, MROCE_DATA };
+	uint32_t *lost = p->fate_arg;
+
+	(void)remote;
+	if (from != 0 || *lost == 3 ||
+	    (*lost < 2 ? pk->path != 3 : !(pk->flags & MROCE_FLAG_ACK_REQ)))
+		return PAIR_PASS;
+	ck_assert_uint_eq(pk->type, types[(*lost)++]);
+	return PAIR_DROP;
+}
+
+/* What siblings sent later has been answered: one need not wait for the PTO to know that a question is lost. */
+START_TEST(path__overtaken_question_is_asked_again)
+{
+	struct engine_config cfg;
+	uint32_t lost = 0;
+	struct world w;
+
+	engine_config_default(&cfg);
+	cfg.cc = &cc_fixed;
+	cfg.no_hints = true; /* else daemons are asked instead of trackers */
+	cfg.pto_min_ns = 20000000;
+	cfg.rto_min_ns = 100000000;
+	w = world_new(&cfg, 1, 8 * 1372); /* a chunk for each path */
+	for (int i = 0; i < 20; i++) {
+		write_on(&w, w.p->side[0].conn);
+		pair_run(w.p, 1000000, NULL);
+	}
+	w.p->fate = lose_question;
+	w.p->fate_arg = &lost;
+	write_on(&w, w.p->side[0].conn);
+	pair_run(w.p, 60000, NULL);
+	ck_assert_uint_eq(lost, 2);
+	w.size = 3 * 1372;
+	write_on(&w, w.p->side[0].conn);
+	pair_run(w.p, 3000000, NULL);
+	ck_assert_uint_eq(lost, 3);
+	ck_assert_uint_eq(w.p->side[0].ndone, 22);
+	check_status(&w, 0, 0, 22, MROCE_OK);
+	world_free(&w);
+}
+END_TEST
+
+/* Chunks under way that fit no longer go by the other plane; when that shrinks too, the message is cut anew. */
 START_TEST(path__mtu_lowered)
 {
 	struct world w = world_new(NULL, 2, 4000000);
@@ -1226,6 +1273,7 @@ static Suite *engine_suite(void)
 	tcase_add_test(t, path__dead_plane_is_left_and_found_again);
 	tcase_add_loop_test(t, path__port_down_and_up, 0, 2);
 	tcase_add_loop_test(t, path__runs_in_a_crowd, 0, 2);
+	tcase_add_test(t, path__overtaken_question_is_asked_again);
 	tcase_add_loop_test(t, path__mtu_lowered, 0, 2);
 	tcase_add_loop_test(t, path__narrow_from_the_beginning, 0, 2);
 	tcase_add_loop_test(t, path__becomes_narrow, 0, 2);
