@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 #include "daemon/client.h"
 #include "daemon/journal.h"
@@ -20,6 +21,8 @@
 #define ACCEPTS_PER_TURN 16
 /* Sockets that a user may have besides those of contexts: `mroce show` and the like. */
 #define EXTRA_SOCKETS 64
+#define LOCK_WAIT_MS 500
+#define LOCK_PAUSE_MS 10
 
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
@@ -81,6 +84,19 @@ static int make_folder(const char *path)
 	return err;
 }
 
+/* One that was just killed leaves its lock to the guardian for as long as that takes to let go of what it inherited. */
+static int lock_soon(int fd)
+{
+	const struct timespec pause = { .tv_nsec = LOCK_PAUSE_MS * 1000000L };
+
+	for (int i = 0; i < LOCK_WAIT_MS / LOCK_PAUSE_MS; i++) {
+		if (!flock(fd, LOCK_EX | LOCK_NB))
+			return 0;
+		nanosleep(&pause, NULL);
+	}
+	return flock(fd, LOCK_EX | LOCK_NB);
+}
+
 /* A lock dies with its holder, a socket file does not: the lock tells whether the file is in use. */
 static int lock_path(struct daemon *d, const char *path)
 {
@@ -93,7 +109,7 @@ static int lock_path(struct daemon *d, const char *path)
 
 		if (fd < 0)
 			return journal_error(-errno, "%s: %s", name, strerror(errno));
-		if (flock(fd, LOCK_EX | LOCK_NB)) {
+		if (lock_soon(fd)) {
 			close(fd);
 			return journal_error(
 				-EADDRINUSE,

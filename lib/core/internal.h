@@ -134,10 +134,10 @@ struct tolerance {
 	struct rxmsg *msg;	     /* NULL: has completed and is gone */
 	uint32_t stream, number;
 	struct mroce_tolerance t;
-	uint64_t deadline; /* UINT64_MAX: none */
-	uint64_t last_at;  /* when a chunk arrived last */
-	uint64_t base;	   /* WRITE*: where the message's first byte goes */
-	uint64_t missing;  /* bytes, once it has ended */
+	uint64_t deadline;	    /* UINT64_MAX: none */
+	uint64_t first_at, last_at; /* when a chunk arrived first and last */
+	uint64_t base;		    /* WRITE*: where the message's first byte goes */
+	uint64_t missing;	    /* bytes, once it has ended */
 	bool open, untold;
 	struct mroce_gaps gaps;
 };

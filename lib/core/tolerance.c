@@ -18,6 +18,9 @@
 /* Silence after which what was sent and has not come counts as lost. */
 #define QUIET_MIN (25 * USEC)
 #define QUIET_MAX (1 * MSEC)
+/* Not all has been sent: the time of so many chunks, or up to four times as many, from so many (log2) on. */
+#define PACE_CHUNKS 8
+#define PACE_LOG 3
 
 _Static_assert(MROCE_CRITICAL == MROCE_CRITICAL_MAX, "the interface and the wire agree");
 
@@ -118,7 +121,7 @@ bool tolerance_open(struct rxmsg *m, const struct mroce_tolerance *t, uint64_t b
 	r->number = m->msg;
 	r->t = *t;
 	r->base = base;
-	r->last_at = c->e->now;
+	r->first_at = r->last_at = c->e->now;
 	r->deadline = t->deadline_us ? c->e->now + t->deadline_us * USEC : UINT64_MAX;
 	r->open = true;
 	m->tol = r;
@@ -291,6 +294,30 @@ static uint64_t quiet(const struct conn *c)
 	return min_u64(max_u64(srtt / 4, QUIET_MIN), QUIET_MAX);
 }
 
+static uint32_t log2_of(uint64_t x)
+{
+	return 63 - (uint32_t)__builtin_clzll(x);
+}
+
+/*
+ * When silence about the message means that no more is to be expected. If its last chunk has not come, it may have been lost
+ * with all that was sent after it and could tell of it, or it has not been sent yet: then it has to be a silence
+ * that is long for the message's own pace, too. UINT64_MAX: too little has come to know a pace.
+ */
+static uint64_t given_up_at(struct rxmsg *m)
+{
+	const struct tolerance *r = m->tol;
+	uint64_t until = r->last_at + quiet(m->stream->conn);
+	uint32_t here; /* log2 of the chunks, or up to two less */
+
+	if (all_sent(m))
+		return until;
+	if (m->got < (uint64_t)m->chunk_size << (PACE_LOG + 2))
+		return UINT64_MAX;
+	here = log2_of(m->got) - log2_of(m->chunk_size) - 1;
+	return until + ((r->last_at - r->first_at) * PACE_CHUNKS >> here);
+}
+
 /* ---- ending a message ---- */
 
 static void fill_gaps(struct tolerance *r, const struct rxmsg *m)
@@ -399,9 +426,9 @@ static uint64_t look_at(struct rxmsg *m)
 	struct conn *c = m->stream->conn;
 	struct tolerance *r = m->tol;
 	bool late = c->e->now >= r->deadline, enough = within_bound(m);
-	uint64_t until = r->last_at + quiet(c);
+	uint64_t until = enough ? given_up_at(m) : UINT64_MAX;
 
-	if (enough && (late || all_lost(m) || (all_sent(m) && c->e->now >= until))) {
+	if (enough && (late || all_lost(m) || c->e->now >= until)) {
 		end(m, MROCE_OK);
 		return UINT64_MAX;
 	}
@@ -411,7 +438,7 @@ static uint64_t look_at(struct rxmsg *m)
 	}
 	if (late)
 		return UINT64_MAX; /* the next arrival kicks */
-	return enough && all_sent(m) ? min_u64(until, r->deadline) : r->deadline;
+	return min_u64(until, r->deadline);
 }
 
 void tolerance_timer(struct conn *c)

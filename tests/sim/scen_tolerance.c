@@ -447,6 +447,7 @@ static const struct way {
 	  .deadline_us = AT_MEDIAN },
 	{ .name = "2 %", .max_missing = 20000 },
 	{ .name = "5 %", .max_missing = 50000 },
+	{ .name = "5 %, nothing is lost", .lossless = true, .max_missing = 50000 },
 	{ .name = "5 %, deadline 1700 us", .max_missing = 50000, .deadline_us = 1700 },
 };
 #define WAYS (sizeof(ways) / sizeof(ways[0]))

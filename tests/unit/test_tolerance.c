@@ -532,6 +532,68 @@ START_TEST(forgive__chunk_that_never_comes)
 }
 END_TEST
 
+struct tail_fate {
+	uint32_t chunk; /* from here on nothing of the sender comes through */
+	enum pair_fate fate;
+	bool dark;
+};
+
+static enum pair_fate lose_tail(struct pair *p, int from, struct packet *pk, const struct ip *remote)
+{
+	struct tail_fate *f = p->fate_arg;
+	struct mroce_data d;
+
+	(void)remote;
+	if (from != 0)
+		return PAIR_PASS;
+	if (pk->type == MROCE_DATA) {
+		memcpy(&d, pk->body, sizeof(d));
+		f->dark |= ntohl(d.chunk) >= f->chunk;
+	}
+	return f->dark ? f->fate : PAIR_PASS;
+}
+
+/* The last chunks are lost, and all that could have told of them: the message's own pace tells that it is over. */
+START_TEST(forgive__tail_that_is_lost_whole)
+{
+	struct one o = one_of(NULL, 100000);
+	struct tail_fate f = { .chunk = 72, .fate = PAIR_DROP };
+	struct mroce_tolerance t = { .max_missing = 50000 };
+	uint64_t start = o.p->now;
+
+	o.p->fate = lose_tail;
+	o.p->fate_arg = &f;
+	one_send(&o, 1, &t);
+	pair_wait(o.p, 1, 1);
+	ck_assert_uint_lt(o.p->now - start, 2000000);
+	o.p->fate = NULL;
+	pair_wait(o.p, 0, 1);
+	ck_assert_uint_eq(o.p->side[0].done[0].status, MROCE_OK);
+	ck_assert_uint_eq(o.p->side[1].done[0].missing, o.p->side[0].done[0].missing);
+	ck_assert_uint_gt(o.p->side[1].done[0].missing, 0);
+	ck_assert(all_are(o.mem[1], o.size - o.p->side[1].done[0].missing, 0x11));
+	one_free(&o);
+}
+END_TEST
+
+/* Of a few chunks no pace can be told: what has not been sent yet, as it seems, is waited for. */
+START_TEST(forgive__not_what_may_be_under_way)
+{
+	struct one o = one_of(NULL, 10000);
+	struct tail_fate f = { .chunk = 5, .fate = PAIR_HOLD };
+	struct mroce_tolerance t = { .max_missing = 500000 };
+
+	o.p->hold_ns = 10000000;
+	o.p->fate = lose_tail;
+	o.p->fate_arg = &f;
+	one_send(&o, 1, &t);
+	pair_wait(o.p, 1, 1);
+	ck_assert_uint_eq(o.p->side[1].done[0].missing, 0);
+	pair_wait(o.p, 0, 1);
+	one_free(&o);
+}
+END_TEST
+
 /* A letter that the network kept back meets memory that is already somebody else's. */
 START_TEST(forgive__late_letter_lands_nowhere)
 {
@@ -663,6 +725,8 @@ static Suite *tolerance_suite(void)
 	suite_add_tcase(s, t);
 	t = tcase_create("situations");
 	tcase_add_test(t, forgive__chunk_that_never_comes);
+	tcase_add_test(t, forgive__tail_that_is_lost_whole);
+	tcase_add_test(t, forgive__not_what_may_be_under_way);
 	tcase_add_test(t, forgive__late_letter_lands_nowhere);
 	tcase_add_test(t, critical__is_waited_for);
 	tcase_add_loop_test(t, over__fail_or_wait, 0, 2);
