@@ -5,6 +5,8 @@
 # own, used, upgraded, removed and purged.
 # shellcheck source-path=SCRIPTDIR source=ops_lib.sh
 . "$(dirname "$0")/ops_lib.sh"
+# shellcheck source=box_lib.sh
+. "$(dirname "$0")/box_lib.sh"
 
 root=$work/root
 version=$(cat VERSION)
@@ -125,6 +127,67 @@ nothing_left() {
 		equal "$(find "$root" -name '*mroce*' ! -path "$root/var/lib/dpkg/*")" "" "folders left"
 }
 
+# ---- under a real systemd, by dpkg as it is, maintainer scripts and all ----
+
+box_dpkg() {	# option, then names of packages
+	in_box env DEBIAN_FRONTEND=noninteractive dpkg "$@" >"$work/dpkg" 2>&1 || { cat "$work/dpkg"; return 1; }
+}
+
+box_install() {
+	local deb
+	for deb in $(packages); do
+		in_box tee "/run/${deb##*/}" <"$deb" >/dev/null || return 1
+	done
+	# Images of containers forbid packages to start services.
+	in_box rm -f /usr/sbin/policy-rc.d
+	mapfile -t debs < <(packages)
+	box_dpkg --install "${debs[@]/#*\//\/run\/}"
+}
+
+box_service() {	# property
+	in_box systemctl show --property "$1" --value mroced
+}
+
+asks_for_nothing() {
+	equal "$(box_service UnitFileState) $(box_service ActiveState)" "disabled inactive" "state after the installation"
+}
+
+box_starts() {
+	in_box sh -c 'ip link add p1 type veth peer name p2 && ip link set p2 up && ip address add 10.9.0.1/24 dev p1 && ip link set p1 up &&
+		sed -i "s/^#interface = eth0$/interface = p1/; s/^#port = afxdp/port = socket/" /etc/mroce/mroced.conf' &&
+		in_box systemctl enable --now mroced && in_box mroce show port
+}
+
+upgrade_restarts() {
+	local main
+	main=$(box_service MainPID)
+	box_install && equal "$(box_service ActiveState)" active state && [[ $(box_service MainPID) != "$main" ]] &&
+		in_box mroce show port && in_box grep -q '^interface = p1' /etc/mroce/mroced.conf
+}
+
+purge_leaves_nothing() {
+	box_dpkg --purge libmroce-dev mroced libmroce0 || return 1
+	equal "$(in_box find / -xdev \( -path "$PWD" -o -path /var/log/journal \) -prune -o \
+		\( -name '*mroce*' -cnewer /run/boxed \) -print)" "" "files left" &&
+		equal "$(in_box pgrep -x mroced)" "" "daemons" && equal "$(in_box ls -d /run/mroce 2>/dev/null)" "" "folder"
+}
+
+in_the_box() {
+	local why
+	if why=$(box_why_not); then
+		skip "packages under systemd" "$why"
+		return
+	fi
+	check "a box with systemd" box_up || return
+	in_box touch /run/boxed
+	check "packages under systemd: installed" box_install
+	check "nothing is enabled or started unasked" asks_for_nothing
+	check "the service starts" box_starts
+	check "an upgrade restarts it and keeps its configuration" upgrade_restarts
+	check "purged: nothing is left" purge_leaves_nothing
+	check "the box is taken away" box_down
+}
+
 check "dpkg-buildpackage" build_packages
 if command -v lintian >/dev/null; then
 	check "lintian finds no errors" lintian_has_no_errors
@@ -147,4 +210,5 @@ check "the packages are removed" dpkg_in_root --remove libmroce-dev libmroce0 mr
 check "the changed configuration is still there" [ -e "$root/etc/mroce/mroced.conf" ]
 check "and purged" dpkg_in_root --purge libmroce-dev libmroce0 mroced
 check "nothing is left" nothing_left
+in_the_box
 finish
