@@ -387,7 +387,7 @@ static void process(struct path *p, const struct ack *a)
 	if (rtt)
 		overtake(p, p->conn->e->now - rtt);
 	if (n.nplaced) {
-		p->last_progress = p->conn->e->now;
+		path_progress(p);
 		p->poll_backoff = 0;
 		p->nudges = 0;
 	}

@@ -287,6 +287,7 @@ struct path {
 	uint64_t ask_again;	/* a sibling's later packet has been answered; 0: none */
 	uint64_t last_heard;	/* last ACK or NACK */
 	uint64_t last_progress; /* last time something was placed */
+	uint64_t port_bytes;	/* port->letter_bytes at that time */
 	uint32_t una_told;
 	uint16_t rto_count;    /* in a row; stops at its largest value, as the next two do */
 	uint16_t poll_backoff; /* polls answered without progress */
@@ -672,6 +673,11 @@ bool path_usable(const struct path *p);
 uint32_t path_family(const struct path *p, uint64_t *min_rtt);
 /* A sibling's packet, sent at `sent` (ns), has been answered: what was asked here before and has not been is overdue. */
 void path_overtaken(struct path *p, uint64_t sent);
+static inline void path_progress(struct path *p)
+{
+	p->last_progress = p->conn->e->now;
+	p->port_bytes = p->port->letter_bytes;
+}
 bool path_open(const struct path *p);
 /* Do they lie between the same two ports? */
 static inline bool path_siblings(const struct path *a, const struct path *b)

@@ -30,6 +30,10 @@
 
 /* What a link without a known speed is taken for. */
 #define SPEED_UNKNOWN_MBPS 10000
+/* A port is busy that carries such a part of its speed. */
+#define BUSY_SHARE 4
+/* Nobody waits that long for a turn. */
+#define TURN_MAX (10 * SEC)
 
 static uint64_t wire_bits(uint32_t len)
 {
@@ -69,30 +73,45 @@ static uint64_t hint_life(uint64_t srtt)
 	return max_u64(HINT_ROUNDS * srtt, HINT_LIFE_MIN);
 }
 
+/* Mbit/s */
+static uint32_t speed_of(const struct path *p)
+{
+	uint32_t local = p->port->speed, remote = ntohl(p->conn->peer_ports[p->remote_port].speed);
+	uint32_t mbps = local && remote ? (uint32_t)min_u64(local, remote) : local + remote;
+
+	return mbps ? mbps : SPEED_UNKNOWN_MBPS;
+}
+
 uint32_t pace_start_window(const struct path *p, uint64_t rtt, uint32_t siblings)
 {
-	const struct conn *c = p->conn;
-	uint32_t local = p->port->speed, remote = ntohl(c->peer_ports[p->remote_port].speed);
-	uint32_t mbps = local && remote ? (uint32_t)min_u64(local, remote) : local + remote;
-	uint64_t bytes = (mbps ? mbps : SPEED_UNKNOWN_MBPS) * min_u64(rtt, SEC) / 8000;
+	uint64_t bytes = speed_of(p) * min_u64(rtt, SEC) / 8000;
 
-	return (uint32_t)min_u64(bytes * CC_UNIT / packet_len(c) / (siblings ? siblings : 1),
+	return (uint32_t)min_u64(bytes * CC_UNIT / packet_len(p->conn) / (siblings ? siblings : 1),
 				 MROCE_WINDOW * CC_UNIT);
+}
+
+/* It was others' turn at our own port, which carried a quarter of what it can in that time (ns). */
+static bool was_our_turn_taking(const struct path *p, uint64_t idle)
+{
+	uint64_t bits = 8 * (p->port->letter_bytes - p->port_bytes);
+
+	return idle <= TURN_MAX && bits * BUSY_SHARE * 1000 >= speed_of(p) * idle;
 }
 
 /*
  * A path that has carried nothing since before its last hint ran out starts anew (RFC 7661): others may have come since,
  * and without a hint the whole old window would leave at once. In an exchange of many hosts, step after step, it did
- * so everywhere at the same moment, and a third of all packets was lost.
+ * so everywhere at the same moment, and a third of all packets was lost. One of thousands that take turns at a busy
+ * port has not rested: it would begin anew at each turn.
  */
 static void rest(struct path *p)
 {
 	const struct cc_ops *cc = p->conn->e->cfg.cc;
-	uint64_t rtt;
+	uint64_t rtt, idle = p->conn->e->now - p->last_progress;
 	uint32_t siblings;
 
-	if (p->una != p->next || !p->begun || !p->srtt || !cc->rest ||
-	    p->conn->e->now - p->last_progress <= hint_life(p->srtt))
+	if (p->una != p->next || !p->begun || !p->srtt || !cc->rest || idle <= hint_life(p->srtt) ||
+	    was_our_turn_taking(p, idle))
 		return;
 	siblings = path_family(p, &rtt);
 	cc->rest(&p->cc, pace_start_window(p, rtt, siblings));

@@ -254,7 +254,7 @@ static void put_in_slot(struct path *p, const struct letter *l, uint32_t ts)
 	uint64_t bit = bitmap_bit(p->next);
 
 	if (p->una == p->next)
-		p->last_progress = e->now;
+		path_progress(p);
 	slot->letter = letter_index(e, l) + 1;
 	slot->ts = ts;
 	p->slots->out[w] |= bit;
@@ -262,6 +262,7 @@ static void put_in_slot(struct path *p, const struct letter *l, uint32_t ts)
 	p->lost[w] &= ~bit;
 	p->next++;
 	p->begun = true;
+	p->port->letter_bytes += letter_len(l);
 	p->in_flight++;
 	p->unplaced++;
 	p->poll_backoff = 0;

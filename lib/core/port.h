@@ -103,6 +103,8 @@ struct port {
 	struct mroce_conn_entry *conns;
 	/* Its kernel half puts letters into envelopes; NULL: the engine does. */
 	struct post_office *post;
+	/* Of all letters that left by it; grows. */
+	uint64_t letter_bytes;
 	/* Grows each time the port found all its receive rings and sockets empty. */
 	uint64_t drained;
 	/* What its user-space tracker counts; XDP has its own. vq.rate 0: off. */

@@ -702,6 +702,55 @@ START_TEST(path__runs_in_a_crowd)
 }
 END_TEST
 
+static uint32_t rests;
+
+static void count_rest(struct cc *cc, uint32_t window)
+{
+	(void)cc;
+	(void)window;
+	rests++;
+}
+
+/*
+ * A connection that was silent for 20 ms: its windows begin anew, but not if another one kept the port busy, at more than
+ * a quarter of its 1 Gbit/s, since then it was only not its turn.
+ */
+START_TEST(path__rest_is_not_waiting_for_a_turn)
+{
+	struct engine_config cfg;
+	struct cc_ops cc = cc_fixed;
+	struct conn *second;
+	struct world w;
+	struct ip to;
+
+	engine_config_default(&cfg);
+	cc.rest = count_rest;
+	cfg.cc = &cc;
+	w = world_new(&cfg, 1, 4000000);
+	to = w.p->side[1].ports[0].addr;
+	ck_assert_int_eq(engine_listen(w.p->side[1].engine, 5, NULL, 1), 0);
+	ck_assert_int_eq(engine_connect(w.p->side[0].engine, &to, 5, NULL, NULL, w.p->now, &second),
+			 0);
+	pair_run(w.p, 100000000ull, NULL);
+	w.size = 50000;
+	write_on(&w, w.p->side[0].conn);
+	pair_wait(w.p, 0, 1);
+	w.size = 4000000;
+	if (_i)
+		write_on(&w, second);
+	pair_run(w.p, 20000000, NULL);
+	w.size = 50000;
+	rests = 0;
+	write_on(&w, w.p->side[0].conn);
+	pair_wait(w.p, 0, 2 + (uint32_t)_i);
+	if (_i)
+		ck_assert_uint_eq(rests, 0);
+	else
+		ck_assert_uint_gt(rests, 0);
+	world_free(&w);
+}
+END_TEST
+
 /* Path 3 loses a chunk and the question about it; later the chunk is lost that asks for the daemon's ACK. */
 static enum pair_fate lose_question(struct pair *p, int from, struct packet *pk,
 				    const struct ip *remote)
@@ -1273,6 +1322,7 @@ static Suite *engine_suite(void)
 	tcase_add_test(t, path__dead_plane_is_left_and_found_again);
 	tcase_add_loop_test(t, path__port_down_and_up, 0, 2);
 	tcase_add_loop_test(t, path__runs_in_a_crowd, 0, 2);
+	tcase_add_loop_test(t, path__rest_is_not_waiting_for_a_turn, 0, 2);
 	tcase_add_test(t, path__overtaken_question_is_asked_again);
 	tcase_add_loop_test(t, path__mtu_lowered, 0, 2);
 	tcase_add_loop_test(t, path__narrow_from_the_beginning, 0, 2);
