@@ -36,6 +36,20 @@ spawn()
 	background+=($!)
 }
 
+# perf -s on h2, and it listens: until then its mroced answers set-ups, too.
+perf_server_up()
+{
+	spawn h2 perf -s --quiet
+	server=$!
+	wait_until perf_server_answers
+}
+
+perf_server_answers()
+{
+	local text
+	text=$(on h1 ping -c 1 10.1.0.2 2>&1) && [[ $text != *set-up* ]]
+}
+
 result()
 {
 	local status=$1

@@ -17,8 +17,7 @@ json_keys()
 connection_seen()
 {
 	local text id
-	spawn h2 perf -s --quiet
-	wait_until on h1 ping -c 1 10.1.0.2 || return 1
+	perf_server_up || return 1
 	spawn h1 perf -D 50 10.1.0.2
 	wait_until sh -c "'$MROCE' --socket '$work/h1.sock' -j show conn | grep -q 0x" || return 1
 	id=$(on h1 -j show conn | json 'd["connections"][0]["id"]')

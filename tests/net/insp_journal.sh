@@ -62,8 +62,7 @@ comes()
 
 traffic()
 {
-	spawn h2 perf -s --quiet
-	wait_until on h1 ping -c 1 10.1.0.2 || return 1
+	perf_server_up || return 1
 	wait_until under_way
 }
 

@@ -13,8 +13,7 @@ in_h1()
 
 ping_works()
 {
-	spawn h2 perf -s --quiet
-	wait_until on h1 ping -c 20 10.1.0.2
+	perf_server_up && on h1 ping -c 20 10.1.0.2
 }
 
 kernel_counters()

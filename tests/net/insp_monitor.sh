@@ -35,9 +35,7 @@ monitor_up()
 
 traffic_up()
 {
-	spawn h2 perf -s --quiet
-	server=$!
-	wait_until on h1 ping -c 1 10.1.0.2 || return 1
+	perf_server_up || return 1
 	spawn h1 perf -D 100 10.1.0.2
 	client=$!
 	# The line for people names the connection as `mroce show conn` takes it.

@@ -24,8 +24,7 @@ sys.exit(not (len(conns) == 1 and conns[0]["state"] == "up" and conns[0]["tx_byt
 
 traffic_up()
 {
-	spawn h2 perf -s --quiet
-	wait_until on h1 ping -c 1 10.1.0.2 || return 1
+	perf_server_up || return 1
 	spawn h1 perf -D 100 10.1.0.2
 	client=$!
 	wait_until only_perf

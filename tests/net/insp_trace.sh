@@ -8,11 +8,10 @@
 
 traffic_up()
 {
-	spawn h2 perf -s --quiet
-	wait_until on h1 ping -c 1 10.1.0.2 && wait_until under_way h1 10.1.0.2
+	perf_server_up && wait_until under_way h1 10.1.0.2
 }
 
-# A server that has just answered a ping may be between two listenings.
+# Starts a client of host $1 to $2, unless there is one.
 under_way()
 {
 	[ "${client:-0}" != 0 ] && kill -0 "$client" 2>/dev/null || { spawn "$1" perf -m 64 -D 200 "$2"; client=$!; }

@@ -61,8 +61,7 @@ paths_up()	# number
 
 server()
 {
-	spawn h2 perf -s --quiet
-	wait_until on h1 ping -c 1 10.1.0.2
+	perf_server_up
 }
 
 load()	# seconds

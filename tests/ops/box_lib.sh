@@ -38,13 +38,13 @@ box_script() {
 	fi
 	root=$box/root
 	mount -t overlay -o "lowerdir=/,upperdir=$box/up,workdir=$box/wk" box "$root"
-	[[ -e $root$tree/Makefile ]] || { mkdir -p "$root$tree"; mount --bind "$tree" "$root$tree"; }
 	mount -t proc proc "$root/proc"
 	mount -t sysfs sysfs "$root/sys"
 	mount -t cgroup2 cgroup "$root/sys/fs/cgroup"
 	mount -t bpf bpf "$root/sys/fs/bpf"
 	mount -t tmpfs -o mode=755 run "$root/run"
 	mount -t tmpfs -o mode=1777 tmp "$root/tmp"
+	[[ -e $root$tree/Makefile ]] || { mkdir -p "$root$tree"; mount --bind "$tree" "$root$tree"; }
 	mount -t tmpfs -o mode=755 dev "$root/dev"
 	for node in null zero full random urandom tty; do
 		touch "$root/dev/$node"
@@ -88,7 +88,7 @@ box_runs() {
 }
 
 in_box() {	# command...
-	nsenter --target "$box_pid" --mount --pid --net --ipc --uts --cgroup --wdns "$PWD" "$@"
+	nsenter --target "$box_pid" --mount --pid --net --ipc --uts --cgroup --wdns="$PWD" "$@"
 }
 
 # The power goes; and what the host keeps of its control groups goes, too.
