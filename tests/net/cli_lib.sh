@@ -40,6 +40,7 @@ spawn()
 perf_server_up()
 {
 	spawn h2 perf -s --quiet
+	# shellcheck disable=SC2034 # for who ends it
 	server=$!
 	wait_until perf_server_answers
 }

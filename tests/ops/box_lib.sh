@@ -4,6 +4,7 @@
 # For tests under a real systemd: a "box" in which it is process 1, on a copy of this host's file system that forgets
 # everything (an overlay in memory), in namespaces of its own for all but users. Nothing in there is seen outside
 # but BPF programs, which the kernel has for all. On top of ops_lib.sh.
+# shellcheck disable=SC2034,SC2154 # work and pid are fabric_lib.sh's and sys_lib.sh's
 
 box_pid=	# of its process 1
 box_parent=	# of unshare outside, which ends with it
