@@ -89,12 +89,12 @@ static int lock_soon(int fd)
 {
 	const struct timespec pause = { .tv_nsec = LOCK_PAUSE_MS * 1000000L };
 
-	for (int i = 0; i < LOCK_WAIT_MS / LOCK_PAUSE_MS; i++) {
-		if (!flock(fd, LOCK_EX | LOCK_NB))
-			return 0;
+	for (int i = 0; flock(fd, LOCK_EX | LOCK_NB); i++) {
+		if (i == LOCK_WAIT_MS / LOCK_PAUSE_MS)
+			return -1;
 		nanosleep(&pause, NULL);
 	}
-	return flock(fd, LOCK_EX | LOCK_NB);
+	return 0;
 }
 
 /* A lock dies with its holder, a socket file does not: the lock tells whether the file is in use. */

@@ -101,7 +101,7 @@ static bool was_our_turn_taking(const struct path *p, uint64_t idle)
 /*
  * A path that has carried nothing since before its last hint ran out starts anew (RFC 7661): others may have come since,
  * and without a hint the whole old window would leave at once. In an exchange of many hosts, step after step, it did
- * so everywhere at the same moment, and a third of all packets was lost. One of thousands that take turns at a busy
+ * so everywhere at the same moment, and overran the queues. One of thousands that take turns at a busy
  * port has not rested: it would begin anew at each turn.
  */
 static void rest(struct path *p)
@@ -115,6 +115,7 @@ static void rest(struct path *p)
 		return;
 	siblings = path_family(p, &rtt);
 	cc->rest(&p->cc, pace_start_window(p, rtt, siblings));
+	path_progress(p); /* once for each rest */
 }
 
 void pace_update(struct conn *c)

@@ -107,6 +107,21 @@ next_keeps_its_own() {
 	over a
 }
 
+# A predecessor's guardian may hold the lock of the socket for a moment.
+lock_is_waited_for() {
+	local good=0
+	flock "$work/a.sock.lock" sleep 0.2 &
+	local holder=$!
+	wait_until lock_is_held
+	start --pin || good=1
+	wait "$holder"
+	[[ $good == 0 ]] && over a
+}
+
+lock_is_held() {
+	! flock -n "$work/a.sock.lock" true
+}
+
 # Also while it makes folders and pins, or is just removing them. SEED repeats a run.
 killed_at_any_moment() {
 	local round pid
@@ -321,6 +336,7 @@ check "after the end nothing is left" eval 'over a && nothing_pinned'
 start --pin
 check "after kill -9 nothing is left" kill_leaves_nothing
 check "the next one's pins are its own, not its predecessor's guardian's" next_keeps_its_own
+check "a lock that is about to be given back is waited for" lock_is_waited_for
 check "after kill -9 at any moment nothing is left" killed_at_any_moment
 check "interface deleted: they go; back: they come" deleted_and_back
 check "interface renamed: they stay where they are, and go in the end" renamed

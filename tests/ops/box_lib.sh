@@ -92,6 +92,10 @@ in_box() {	# command...
 	nsenter --target "$box_pid" --mount --pid --net --ipc --uts --cgroup --wdns="$PWD" "$@"
 }
 
+service() {	# property [unit]
+	in_box systemctl show --property "$1" --value "${2:-mroced}"
+}
+
 # The power goes; and what the host keeps of its control groups goes, too.
 box_down() {
 	kill -9 "$box_pid"

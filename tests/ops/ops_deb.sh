@@ -144,12 +144,8 @@ box_install() {
 	box_dpkg --install "${debs[@]/#*\//\/run\/}"
 }
 
-box_service() {	# property
-	in_box systemctl show --property "$1" --value mroced
-}
-
 asks_for_nothing() {
-	equal "$(box_service UnitFileState) $(box_service ActiveState)" "disabled inactive" "state after the installation"
+	equal "$(service UnitFileState) $(service ActiveState)" "disabled inactive" "state after the installation"
 }
 
 box_starts() {
@@ -160,8 +156,8 @@ box_starts() {
 
 upgrade_restarts() {
 	local main
-	main=$(box_service MainPID)
-	box_install && equal "$(box_service ActiveState)" active state && [[ $(box_service MainPID) != "$main" ]] &&
+	main=$(service MainPID)
+	box_install && equal "$(service ActiveState)" active state && [[ $(service MainPID) != "$main" ]] &&
 		in_box mroce show port && in_box grep -q '^interface = p1' /etc/mroce/mroced.conf
 }
 

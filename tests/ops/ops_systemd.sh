@@ -51,10 +51,6 @@ configure() {	# file line...
 	in_box tee "$1" <"$work/conf" >/dev/null
 }
 
-service() {	# property
-	in_box systemctl show --property "$1" --value "${2:-mroced}"
-}
-
 service_is() {	# property value [unit]
 	equal "$(service "$1" "${3:-}")" "$2" "$1"
 }

@@ -670,23 +670,29 @@ static void write_on(struct world *w, struct conn *c)
 	ck_assert_int_eq(engine_post(c, &wr, w->p->now), 0);
 }
 
+static struct conn *second_conn(struct world *w)
+{
+	struct ip to = w->p->side[1].ports[0].addr;
+	struct conn *c;
+
+	ck_assert_int_eq(engine_listen(w->p->side[1].engine, 5, NULL, 1), 0);
+	ck_assert_int_eq(engine_connect(w->p->side[0].engine, &to, 5, NULL, NULL, w->p->now, &c), 0);
+	pair_run(w->p, 100000000ull, NULL);
+	ck_assert_int_eq(w->p->side[0].connected, 2);
+	return c;
+}
+
 /* One connection: packet by packet. Two that have something to send: runs, on one path of each port at a time. */
 START_TEST(path__runs_in_a_crowd)
 {
 	struct engine_config cfg;
 	struct conn *second;
 	struct world w;
-	struct ip to;
 
 	engine_config_default(&cfg);
 	cfg.cc = &cc_fixed;
 	w = world_new(&cfg, 1, 2000000);
-	to = w.p->side[1].ports[0].addr;
-	ck_assert_int_eq(engine_listen(w.p->side[1].engine, 5, NULL, 1), 0);
-	ck_assert_int_eq(engine_connect(w.p->side[0].engine, &to, 5, NULL, NULL, w.p->now, &second),
-			 0);
-	pair_run(w.p, 100000000ull, NULL);
-	ck_assert_int_eq(w.p->side[0].connected, 2);
+	second = second_conn(&w);
 	memset(&runs, 0, sizeof(runs));
 	w.p->fate = count_runs;
 	write_on(&w, w.p->side[0].conn);
@@ -721,17 +727,12 @@ START_TEST(path__rest_is_not_waiting_for_a_turn)
 	struct cc_ops cc = cc_fixed;
 	struct conn *second;
 	struct world w;
-	struct ip to;
 
 	engine_config_default(&cfg);
 	cc.rest = count_rest;
 	cfg.cc = &cc;
 	w = world_new(&cfg, 1, 4000000);
-	to = w.p->side[1].ports[0].addr;
-	ck_assert_int_eq(engine_listen(w.p->side[1].engine, 5, NULL, 1), 0);
-	ck_assert_int_eq(engine_connect(w.p->side[0].engine, &to, 5, NULL, NULL, w.p->now, &second),
-			 0);
-	pair_run(w.p, 100000000ull, NULL);
+	second = second_conn(&w);
 	w.size = 50000;
 	write_on(&w, w.p->side[0].conn);
 	pair_wait(w.p, 0, 1);
