@@ -4,7 +4,8 @@
  * trip, from all its ACKs and its smallest RTT sample: samples contain the scheduling noise of both hosts,
  * which only ever adds.
  *
- *  - CE and a queue, or CE on every path: window x (1 - alpha / 2);
+ *  - CE and a queue: window x (1 - alpha / 2), or less half of the queue if that is more;
+ *  - CE on every path: window x (1 - alpha / 2);
  *  - CE without a queue while other paths have none: the spray avoids this path, nothing else;
  *  - a queue beyond the limit without CE (the network does not mark): in proportion to the excess;
  *  - a lone loss says nothing about congestion and changes nothing; far more loss than usual together with a
@@ -23,6 +24,8 @@
 #define DELAY_WINDOW (2 * CC_UNIT)
 /* Marked although no queue can be felt: it may be a switch that marks everything. */
 #define MARKED_WINDOW CC_UNIT
+/* All paths between two ports together: twice TCP's smallest, so that it can come up beside us. */
+#define YIELD_WINDOW (4 * CC_UNIT)
 #define MIN_WINDOW (CC_UNIT / 16)
 #define QUEUE_MIN_NS 1000000ull /* queueing delay that is always allowed, without CE */
 #define QUEUE_CE_NS 100000ull	/* with CE */
@@ -123,6 +126,24 @@ static void follow_alpha(struct ecn_state *s, uint32_t ce)
 		s->alpha = s->alpha - (s->alpha >> ALPHA_SHIFT) + (ce >> ALPHA_SHIFT);
 }
 
+/*
+ * CE and a queue that can be felt: half of that queue goes, which leaves the link no moment without work. TCP
+ * loses 0.3 to 0.5 of its window with each mark (RFC 9438 and 3168), so beside senders that lose alpha / 2 it would be
+ * left with its smallest. Small windows are where many share; there, and where the queue is short, alpha decides.
+ */
+static void make_room(struct cc *cc, const struct cc_ack *a)
+{
+	struct ecn_state *s = state_of(cc);
+	uint64_t empty = limit_of(a->min_rtt, QUEUE_CE_NS);
+	uint32_t half = (uint32_t)((s->round_rtt - empty) * (ONE / 2) / s->round_rtt);
+	uint32_t least = YIELD_WINDOW / (a->siblings ? a->siblings : 1);
+
+	if (half > s->alpha / 2 && cc->window > least)
+		shrink(cc, half, least);
+	else
+		shrink(cc, s->alpha / 2, MIN_WINDOW);
+}
+
 static void end_round(struct cc *cc, const struct cc_ack *a)
 {
 	struct ecn_state *s = state_of(cc);
@@ -134,7 +155,7 @@ static void end_round(struct cc *cc, const struct cc_ack *a)
 	if (overrun(s, queue || ce))
 		shrink(cc, ONE / 2, MIN_WINDOW);
 	else if (ce && felt)
-		shrink(cc, s->alpha / 2, MIN_WINDOW);
+		make_room(cc, a);
 	else if (ce && s->everywhere)
 		shrink(cc, s->alpha / 2, MARKED_WINDOW);
 	else if (queue) /* 0.4 of the excess */

@@ -398,13 +398,13 @@ static void beside_tcp_ecn(struct sim *s, uint64_t seed, double *value)
 			{ "share of the link used", true, NAN, used },      \
 	}
 
-#define BESIDE(fn)                                                       \
-	fn,                                                              \
-	{                                                                \
-		{ "TCP's share of its fair share", true, 0.333, 0.333 }, \
-		{                                                        \
-			"ours of ours", true, NAN, 0                     \
-		}                                                        \
+#define BESIDE(fn, goal, least)                                         \
+	fn,                                                             \
+	{                                                               \
+		{ "TCP's share of its fair share", true, goal, least }, \
+		{                                                       \
+			"ours of ours", true, NAN, 0                    \
+		}                                                       \
 	}
 
 static const struct figure figures[] = {
@@ -428,10 +428,10 @@ static const struct figure figures[] = {
 	{ "fig_fair_own_marks", FAIR(0.90, 0.40, 0.80) },
 	{ "fig_fair_same_hosts", FAIR(0.95, 0.60, 0.80) },
 	{ "fig_victim", victim, { { "share of its rate kept", true, 0.95, 0.95 } } },
-	{ "fig_tcp_no_marks", BESIDE(beside_tcp) },
-	{ "fig_tcp_marks", BESIDE(beside_tcp) },
-	{ "fig_tcp_own_marks", BESIDE(beside_tcp) },
-	{ "fig_tcp_ecn", BESIDE(beside_tcp_ecn) },
+	{ "fig_tcp_no_marks", BESIDE(beside_tcp, 0.333, 0.333) },
+	{ "fig_tcp_marks", BESIDE(beside_tcp, 0.333, 0.333) },
+	{ "fig_tcp_own_marks", BESIDE(beside_tcp, 0.333, 0.333) },
+	{ "fig_tcp_ecn", BESIDE(beside_tcp_ecn, 0.5, 0.45) },
 	{ "fig_spurious",
 	  spurious,
 	  { { "goodput / link rate", true, NAN, 0.85 },

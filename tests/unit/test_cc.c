@@ -191,16 +191,47 @@ START_TEST(cc_ecn__doubles_until_the_first_mark)
 }
 END_TEST
 
-START_TEST(cc_ecn__shrinks_by_half_of_alpha)
+/* alpha comes to 0.1: one byte in ten is marked, in every round trip. Returns what is left of 100 packets. */
+static uint32_t window_after_marks(uint64_t rtt)
 {
 	ecn_steady(100);
-	for (int i = 0; i < 200; i++) { /* one byte in ten marked: alpha comes to 0.1 */
-		ecn_round(ecn_ack(3 * MIN_RTT, 0, 10));
+	for (int i = 0; i < 201; i++) {
 		cc_set_window(&cc, 100 * CC_UNIT, 1);
+		ecn_round(ecn_ack(rtt, 0, 10));
 	}
-	ecn_round(ecn_ack(3 * MIN_RTT, 0, 10));
-	ck_assert_uint_ge(cc.window, 94 * CC_UNIT);
-	ck_assert_uint_le(cc.window, 97 * CC_UNIT);
+	return cc.window;
+}
+
+START_TEST(cc_ecn__shrinks_by_half_of_alpha)
+{
+	uint32_t window = window_after_marks(2 * MIN_RTT + MIN_RTT / 10); /* a short queue */
+
+	ck_assert_uint_ge(window, 94 * CC_UNIT);
+	ck_assert_uint_le(window, 97 * CC_UNIT);
+}
+END_TEST
+
+START_TEST(cc_ecn__half_of_a_long_queue_goes)
+{
+	/* One base RTT is always allowed: of ten, eight are queue. */
+	ck_assert_uint_eq(window_after_marks(10 * MIN_RTT) / CC_UNIT, 60);
+	ck_assert_uint_eq(window_after_marks(4 * MIN_RTT) / CC_UNIT, 75);
+}
+END_TEST
+
+START_TEST(cc_ecn__small_windows_shrink_by_alpha)
+{
+	struct cc_ack a;
+
+	window_after_marks(10 * MIN_RTT);
+	a = ecn_ack(10 * MIN_RTT, 0, 10);
+	a.siblings = 8; /* with half a packet each: four together */
+	cc_set_window(&cc, CC_UNIT * 6 / 10, 1);
+	ecn_round(a);
+	ck_assert_uint_eq(cc.window, CC_UNIT / 2);
+	ecn_round(a);
+	ck_assert_uint_ge(cc.window, CC_UNIT / 2 * 94 / 100);
+	ck_assert_uint_lt(cc.window, CC_UNIT / 2);
 }
 END_TEST
 
@@ -350,6 +381,8 @@ static Suite *cc_suite(void)
 	tcase_add_test(t, cc_set_window__rounds_up_and_keeps_bounds);
 	tcase_add_test(t, cc_ecn__doubles_until_the_first_mark);
 	tcase_add_test(t, cc_ecn__shrinks_by_half_of_alpha);
+	tcase_add_test(t, cc_ecn__half_of_a_long_queue_goes);
+	tcase_add_test(t, cc_ecn__small_windows_shrink_by_alpha);
 	tcase_add_test(t, cc_ecn__marks_without_a_queue_only_steer);
 	tcase_add_test(t, cc_ecn__below_one_packet);
 	tcase_add_test(t, cc_ecn__loss_alone_is_not_congestion);
