@@ -12,6 +12,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,7 @@
 #define BATCH 256
 #define CONNECT_MS 20000
 #define ACCEPT_MS 60000
+#define STUCK_MS 20000
 
 static struct mroce *contexts[CONTEXTS];
 static struct mroce_mr *memory[CONTEXTS];
@@ -82,32 +84,55 @@ static void post(struct mroce_conn *c, uint32_t i)
 		die("write", contexts[i % CONTEXTS]);
 }
 
+/* Returns when a context may have something. A loop instead would take a CPU that the daemons need. */
+static void sleep_until_something(void)
+{
+	struct pollfd fds[CONTEXTS];
+
+	for (int m = 0; m < CONTEXTS; m++) {
+		fds[m] = (struct pollfd){ .fd = mroce_fd(contexts[m]), .events = POLLIN };
+		if (mroce_arm(contexts[m]))
+			return;
+	}
+	if (poll(fds, CONTEXTS, STUCK_MS) == 0) {
+		fprintf(stderr, "no write has completed for %d ms\n", STUCK_MS);
+		exit(1);
+	}
+}
+
+/* Returns how many writes have completed. Posts each again, if `again`. */
+static uint32_t take(struct mroce_conn **conns, int m, bool again)
+{
+	struct mroce_completion done[BATCH];
+	int n = mroce_poll(contexts[m], done, BATCH);
+
+	if (n < 0)
+		die("poll", contexts[m]);
+	for (int i = 0; i < n; i++) {
+		if (done[i].status != MROCE_OK) {
+			fprintf(stderr, "write: %s\n", mroce_status_text(done[i].status));
+			exit(1);
+		}
+		if (!again)
+			continue;
+		bytes[done[i].id] += size;
+		post(conns[done[i].id], (uint32_t)done[i].id);
+	}
+	return (uint32_t)n;
+}
+
 /* Takes completions and posts again until `until`; then only takes what is outstanding. */
 static void drive(struct mroce_conn **conns, uint32_t outstanding, uint64_t until)
 {
-	struct mroce_completion done[BATCH];
-
 	while (outstanding) {
 		bool again = now_ns() < until;
+		uint32_t n = 0;
 
-		for (int m = 0; m < CONTEXTS; m++) {
-			int n = mroce_poll(contexts[m], done, BATCH);
-
-			if (n < 0)
-				die("poll", contexts[m]);
-			for (int i = 0; i < n; i++) {
-				if (done[i].status != MROCE_OK) {
-					fprintf(stderr, "write: %s\n",
-						mroce_status_text(done[i].status));
-					exit(1);
-				}
-				bytes[done[i].id] += again ? size : 0;
-				if (again)
-					post(conns[done[i].id], (uint32_t)done[i].id);
-				else
-					outstanding--;
-			}
-		}
+		for (int m = 0; m < CONTEXTS; m++)
+			n += take(conns, m, again);
+		outstanding -= again ? 0 : n;
+		if (!n)
+			sleep_until_something();
 	}
 }
 
