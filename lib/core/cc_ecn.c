@@ -4,7 +4,8 @@
  * trip, from all its ACKs and its smallest RTT sample: samples contain the scheduling noise of both hosts,
  * which only ever adds.
  *
- *  - CE and a queue: window x (1 - alpha / 2), or less half of the queue if that is more;
+ *  - CE and a queue: window x (1 - alpha / 2); half of the queue goes if that is more, but not windows below six
+ *    packets between the same two ports;
  *  - CE on every path: window x (1 - alpha / 2);
  *  - CE without a queue while other paths have none: the spray avoids this path, nothing else;
  *  - a queue beyond the limit without CE (the network does not mark): in proportion to the excess;
@@ -24,8 +25,8 @@
 #define DELAY_WINDOW (2 * CC_UNIT)
 /* Marked although no queue can be felt: it may be a switch that marks everything. */
 #define MARKED_WINDOW CC_UNIT
-/* All paths between two ports together: twice TCP's smallest, so that it can come up beside us. */
-#define YIELD_WINDOW (4 * CC_UNIT)
+/* All paths between two ports together; below, senders would be less alike. TCP goes down to two. */
+#define YIELD_WINDOW (6 * CC_UNIT)
 #define MIN_WINDOW (CC_UNIT / 16)
 #define QUEUE_MIN_NS 1000000ull /* queueing delay that is always allowed, without CE */
 #define QUEUE_CE_NS 100000ull	/* with CE */
@@ -78,6 +79,11 @@ static uint64_t limit_of(uint64_t min_rtt, uint64_t allowed)
 	return min_rtt + (min_rtt > allowed ? min_rtt : allowed);
 }
 
+static uint32_t siblings_of(const struct cc_ack *a)
+{
+	return a->siblings ? a->siblings : 1;
+}
+
 /* Grows only if the window was what held the sender back. */
 static void grow(struct cc *cc, const struct cc_ack *a)
 {
@@ -91,8 +97,7 @@ static void grow(struct cc *cc, const struct cc_ack *a)
 		cc_set_window(cc, cc->window + (uint64_t)a->acked * CC_UNIT, MIN_WINDOW);
 		return;
 	}
-	gain = s->fraction +
-	       (uint64_t)a->acked * CC_UNIT * CC_UNIT / (a->siblings ? a->siblings : 1);
+	gain = s->fraction + (uint64_t)a->acked * CC_UNIT * CC_UNIT / siblings_of(a);
 	s->fraction = (uint32_t)(gain % window);
 	cc_set_window(cc, cc->window + gain / window, MIN_WINDOW);
 }
@@ -127,21 +132,20 @@ static void follow_alpha(struct ecn_state *s, uint32_t ce)
 }
 
 /*
- * CE and a queue that can be felt: half of that queue goes, which leaves the link no moment without work. TCP
- * loses 0.3 to 0.5 of its window with each mark (RFC 9438 and 3168), so beside senders that lose alpha / 2 it would be
- * left with its smallest. Small windows are where many share; there, and where the queue is short, alpha decides.
+ * CE, and a queue that can be felt: beyond `empty`, the RTT at which it cannot. The window shrinks by alpha / 2, and by
+ * half of that queue if this is more: the other half keeps the link busy. TCP loses 0.3 to 0.5 of its window with each
+ * mark (RFC 9438 and 3168) and would be left with its smallest beside senders that lose alpha / 2. Small windows are
+ * where many share: what the queue takes, it takes from larger ones.
  */
-static void make_room(struct cc *cc, const struct cc_ack *a)
+static void make_room(struct cc *cc, const struct cc_ack *a, uint64_t rtt, uint64_t empty)
 {
-	struct ecn_state *s = state_of(cc);
-	uint64_t empty = limit_of(a->min_rtt, QUEUE_CE_NS);
-	uint32_t half = (uint32_t)((s->round_rtt - empty) * (ONE / 2) / s->round_rtt);
-	uint32_t least = YIELD_WINDOW / (a->siblings ? a->siblings : 1);
+	uint32_t half = (uint32_t)((rtt - empty) * (ONE / 2) / rtt);
+	uint32_t yielded = cc->window - (uint32_t)((uint64_t)cc->window * half / ONE);
+	uint32_t least = YIELD_WINDOW / siblings_of(a);
 
-	if (half > s->alpha / 2 && cc->window > least)
-		shrink(cc, half, least);
-	else
-		shrink(cc, s->alpha / 2, MIN_WINDOW);
+	shrink(cc, state_of(cc)->alpha / 2, MIN_WINDOW);
+	if (cc->window > yielded && cc->window > least)
+		cc_set_window(cc, yielded, least);
 }
 
 static void end_round(struct cc *cc, const struct cc_ack *a)
@@ -149,13 +153,14 @@ static void end_round(struct cc *cc, const struct cc_ack *a)
 	struct ecn_state *s = state_of(cc);
 	uint64_t rtt = s->round_rtt, limit = limit_of(a->min_rtt, QUEUE_MIN_NS);
 	uint32_t ce = s->round_bytes ? (uint32_t)((uint64_t)s->round_ce * ONE / s->round_bytes) : 0;
-	bool queue = rtt > limit, felt = rtt > limit_of(a->min_rtt, QUEUE_CE_NS);
+	uint64_t empty = limit_of(a->min_rtt, QUEUE_CE_NS);
+	bool queue = rtt > limit;
 
 	follow_alpha(s, ce);
 	if (overrun(s, queue || ce))
 		shrink(cc, ONE / 2, MIN_WINDOW);
-	else if (ce && felt)
-		make_room(cc, a);
+	else if (ce && rtt > empty)
+		make_room(cc, a, rtt, empty);
 	else if (ce && s->everywhere)
 		shrink(cc, s->alpha / 2, MARKED_WINDOW);
 	else if (queue) /* 0.4 of the excess */

@@ -431,7 +431,7 @@ static const struct figure figures[] = {
 	{ "fig_tcp_no_marks", BESIDE(beside_tcp, 0.333, 0.333) },
 	{ "fig_tcp_marks", BESIDE(beside_tcp, 0.333, 0.333) },
 	{ "fig_tcp_own_marks", BESIDE(beside_tcp, 0.333, 0.333) },
-	{ "fig_tcp_ecn", BESIDE(beside_tcp_ecn, 0.5, 0.45) },
+	{ "fig_tcp_ecn", BESIDE(beside_tcp_ecn, 0.4, 0.4) },
 	{ "fig_spurious",
 	  spurious,
 	  { { "goodput / link rate", true, NAN, 0.85 },

@@ -219,19 +219,36 @@ START_TEST(cc_ecn__half_of_a_long_queue_goes)
 }
 END_TEST
 
+/* Where half of the queue may not be had, alpha's half is taken all the same. */
+START_TEST(cc_ecn__never_less_than_half_of_alpha)
+{
+	struct cc_ack a = ecn_ack(10 * MIN_RTT, 0, 100);
+
+	ecn_steady(100);
+	for (int i = 0; i < 100; i++) { /* alpha comes to 0.78: below twice the 0.4 of the queue */
+		cc_set_window(&cc, 100 * CC_UNIT, 1);
+		ecn_round(ecn_ack(10 * MIN_RTT, 0, 78));
+	}
+	a.siblings = 8;
+	cc_set_window(&cc, CC_UNIT * 9 / 10, 1);
+	ecn_round(a);
+	ck_assert_uint_lt(cc.window, CC_UNIT * 9 / 10 * 64 / 100);
+}
+END_TEST
+
 START_TEST(cc_ecn__small_windows_shrink_by_alpha)
 {
 	struct cc_ack a;
 
 	window_after_marks(10 * MIN_RTT);
 	a = ecn_ack(10 * MIN_RTT, 0, 10);
-	a.siblings = 8; /* with half a packet each: four together */
-	cc_set_window(&cc, CC_UNIT * 6 / 10, 1);
+	a.siblings = 8; /* with three quarters of a packet each: six together */
+	cc_set_window(&cc, CC_UNIT * 9 / 10, 1);
 	ecn_round(a);
-	ck_assert_uint_eq(cc.window, CC_UNIT / 2);
+	ck_assert_uint_eq(cc.window, CC_UNIT * 3 / 4);
 	ecn_round(a);
-	ck_assert_uint_ge(cc.window, CC_UNIT / 2 * 94 / 100);
-	ck_assert_uint_lt(cc.window, CC_UNIT / 2);
+	ck_assert_uint_ge(cc.window, CC_UNIT * 3 / 4 * 94 / 100);
+	ck_assert_uint_lt(cc.window, CC_UNIT * 3 / 4);
 }
 END_TEST
 
@@ -382,6 +399,7 @@ static Suite *cc_suite(void)
 	tcase_add_test(t, cc_ecn__doubles_until_the_first_mark);
 	tcase_add_test(t, cc_ecn__shrinks_by_half_of_alpha);
 	tcase_add_test(t, cc_ecn__half_of_a_long_queue_goes);
+	tcase_add_test(t, cc_ecn__never_less_than_half_of_alpha);
 	tcase_add_test(t, cc_ecn__small_windows_shrink_by_alpha);
 	tcase_add_test(t, cc_ecn__marks_without_a_queue_only_steer);
 	tcase_add_test(t, cc_ecn__below_one_packet);
