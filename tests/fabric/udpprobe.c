@@ -155,7 +155,8 @@ static void stay_on_cpu(void)
 
 	CPU_ZERO(&here);
 	CPU_SET(sched_getcpu(), &here);
-	sched_setaffinity(0, sizeof(here), &here);
+	if (sched_setaffinity(0, sizeof(here), &here))
+		die("sched_setaffinity");
 }
 
 static int cmd_send(int argc, char **argv)
