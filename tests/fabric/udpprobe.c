@@ -7,7 +7,8 @@
  *	udpprobe send ADDRESS COUNT [-p PORT] [-s SIZE] [-t TYPES] [-f FLOWS] [-g GAP_US] [-c]
  *
  * Byte 1 of a packet is its type: TYPES in turn (1 unless given). FLOWS source ports are used in
- * turn. Packets carry ECT(0) and, without -c, no UDP checksum, so that damage reaches the socket.
+ * turn. Late is a packet that a later one of its own flow has overtaken: two flows may take two ways, and
+ * no network keeps an order between them. Packets carry ECT(0) and, without -c, no UDP checksum, so that damage reaches the socket.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -201,9 +202,9 @@ static int cmd_send(int argc, char **argv)
 struct account {
 	uint32_t count; /* packets sent */
 	uint8_t *seen;	/* times each has come */
-	uint32_t arrived, unique, duplicates, damaged, shortened, ce, late, last, max_late;
+	uint32_t arrived, unique, duplicates, damaged, shortened, ce, late, max_late;
 	uint64_t late_sum;
-	bool any;
+	uint32_t next[MAX_FLOWS]; /* of each flow: the highest number that has come, and 1 */
 	uint64_t first_ns, last_ns, bytes;
 	uint64_t min_way_ns, way_sum_ns; /* from send to receive */
 };
@@ -217,10 +218,23 @@ static bool is_intact(const uint8_t *buf, size_t len, const struct probe *probe)
 	return true;
 }
 
+static void account_order(struct account *a, const struct probe *probe)
+{
+	uint32_t *next = &a->next[probe->flow], late;
+
+	if (probe->number >= *next) {
+		*next = probe->number + 1;
+		return;
+	}
+	late = *next - 1 - probe->number;
+	a->late++;
+	a->late_sum += late;
+	a->max_late = late > a->max_late ? late : a->max_late;
+}
+
 static void account_packet(struct account *a, const uint8_t *buf, size_t len)
 {
 	struct probe probe;
-	uint32_t late;
 	uint64_t way;
 
 	a->arrived++;
@@ -234,7 +248,7 @@ static void account_packet(struct account *a, const uint8_t *buf, size_t len)
 	}
 	memcpy(&probe, buf, sizeof(probe));
 	if (probe.number != ~probe.not_number || probe.number >= a->count || probe.version != 1 ||
-	    probe.size > MAX_SIZE || probe.sent_ns != ~probe.not_sent_ns) {
+	    probe.size > MAX_SIZE || probe.sent_ns != ~probe.not_sent_ns || probe.flow >= MAX_FLOWS) {
 		a->damaged++;
 		return;
 	}
@@ -250,15 +264,7 @@ static void account_packet(struct account *a, const uint8_t *buf, size_t len)
 	way = a->last_ns - probe.sent_ns;
 	a->way_sum_ns += way;
 	a->min_way_ns = !a->min_way_ns || way < a->min_way_ns ? way : a->min_way_ns;
-	if (a->any && probe.number < a->last) {
-		late = a->last - probe.number;
-		a->late++;
-		a->late_sum += late;
-		a->max_late = late > a->max_late ? late : a->max_late;
-		return;
-	}
-	a->last = probe.number;
-	a->any = true;
+	account_order(a, &probe);
 }
 
 static void account_print(const struct account *a)

@@ -74,6 +74,15 @@ listens_tcp() {	# host tcp-port
 	F exec "$1" grep -q ":$(printf %04X "$2") 0*:0000 0A" /proc/net/tcp6 /proc/net/tcp
 }
 
+# Packets that wait for ARP are sent in one go when the answer comes, and a sender that goes on meanwhile, on another
+# CPU, overtakes them. So h1 knows the receiver's address before the first packet of a train.
+knows_neighbour() {	# 10.<plane>.0.<host> or fd00:<plane>::<host>
+	local plane host
+	IFS=.: read -r _ plane _ host <<<"$1"
+	F exec h1 ip neigh replace "$1" dev "p$plane" \
+		lladdr "$(printf '02:00:00:%02x:00:%02x' "$plane" "$host")" nud reachable
+}
+
 # Sends a train; the account of the receiver is in $arrived, $unique, $lost, $late ... afterwards.
 train() {	# receiver address count [options of udpprobe send]
 	local receiver=$1 address=$2 count=$3 pid
@@ -81,6 +90,7 @@ train() {	# receiver address count [options of udpprobe send]
 	F exec "$receiver" "$probe" recv "$count" >"$work/account" &
 	pid=$!
 	wait_until listens "$receiver" 4797
+	knows_neighbour "$address"
 	F exec h1 "$probe" send "$address" "$count" "$@" || echo "# cannot send to $address"
 	wait "$pid"
 	# shellcheck disable=SC1091

@@ -86,9 +86,15 @@ received() {
 		'TX_ACK', 'TX_PROBE_REPLY', 'RX_NO_SOCKET') or c['kind'] == 'drop')"
 }
 
+# One that comes after the end of its connection or of its path's epoch is dropped. The counters of that do not
+# say what type was dropped, so they are what may be missing; as a rule they are nought.
 polls_are_answered() {
+	local polls acks dropped
+	polls=$(captured 10.1.0.2 2 2) acks=$(counted h1 TX_ACK)
+	dropped=$(show h1 "sum(c['kernel'] for c in s['counters'] if c['name'] in ('NO_CONN', 'STALE_EPOCH', 'SEQUENCE'))")
+	echo "POLLs to h1 $polls, ACKs made by its kernel $acks, dropped with no connection or an old epoch $dropped"
 	equal "$(counted h1 REPLY_NO_ROOM)" 0 "POLLs left to the daemon" &&
-		equal "$(captured 10.1.0.2 2 2)" "$(counted h1 TX_ACK)" "POLLs to h1 and ACKs made by its kernel"
+		between "$polls" "$acks" $((acks + dropped)) "POLLs to h1"
 }
 
 setup_counted() {
