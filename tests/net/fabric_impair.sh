@@ -110,7 +110,7 @@ changes_under_way() {
 	F exec h2 "$probe" recv 3000 >"$work/account" &
 	pid=$!
 	wait_until listens h2 4797
-	F exec h1 "$probe" send 10.1.0.2 3000 -g 300 &
+	probe_send 10.1.0.2 10.1.0.2 3000 -g 300 &
 	F set --loss 100 && wait_until lost_one && F set --loss 0
 	wait "$pid" && . "$work/account" && wait
 	between "$lost" 1 2990 lost && between "$bursts" 1 1 "periods of loss"

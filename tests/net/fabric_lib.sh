@@ -74,24 +74,40 @@ listens_tcp() {	# host tcp-port
 	F exec "$1" grep -q ":$(printf %04X "$2") 0*:0000 0A" /proc/net/tcp6 /proc/net/tcp
 }
 
+# Sets $plane and $host_number.
+address_split() {	# 10.<plane>.0.<host> or fd00:<plane>::<host>
+	IFS=.: read -r _ plane _ host_number <<<"$1"
+}
+
 # Packets that wait for ARP are sent in one go when the answer comes, and a sender that goes on meanwhile, on another
 # CPU, overtakes them. So h1 knows the receiver's address before the first packet of a train.
-knows_neighbour() {	# 10.<plane>.0.<host> or fd00:<plane>::<host>
-	local plane host
-	IFS=.: read -r _ plane _ host <<<"$1"
+knows_neighbour() {	# address
+	local plane host_number
+	address_split "$1"
 	F exec h1 ip neigh replace "$1" dev "p$plane" \
-		lladdr "$(printf '02:00:00:%02x:00:%02x' "$plane" "$host")" nud reachable
+		lladdr "$(printf '02:00:00:%02x:00:%02x' "$plane" "$host_number")" nud reachable
+}
+
+# A train is sent on the CPU on which the receiver's interface takes packets in, as scripts/fabric's flows_in_order has
+# set it. There each is received before the next is sent; from another CPU a train of more than net.core.netdev_max_backlog
+# packets could lose some at the host when the machine is slow, and its fate would say nothing about the network.
+probe_send() {	# address-of-receiver address count [options of udpprobe send]
+	local plane host_number pin
+	address_split "$1"
+	shift
+	pin=(taskset -c $(((plane + host_number) % $(nproc --all))))
+	"${pin[@]}" true 2>/dev/null || pin=()	# of a CPU that is not for us
+	F exec h1 "${pin[@]}" "$probe" send "$@" || echo "# cannot send to $1"
 }
 
 # Sends a train; the account of the receiver is in $arrived, $unique, $lost, $late ... afterwards.
 train() {	# receiver address count [options of udpprobe send]
-	local receiver=$1 address=$2 count=$3 pid
-	shift 3
+	local receiver=$1 count=$3 pid
 	F exec "$receiver" "$probe" recv "$count" >"$work/account" &
 	pid=$!
 	wait_until listens "$receiver" 4797
-	knows_neighbour "$address"
-	F exec h1 "$probe" send "$address" "$count" "$@" || echo "# cannot send to $address"
+	knows_neighbour "$2"
+	probe_send "$2" "${@:2}"
 	wait "$pid"
 	# shellcheck disable=SC1091
 	. "$work/account"

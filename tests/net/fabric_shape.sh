@@ -129,7 +129,7 @@ echoes() {	# lost-low lost-high
 train_back() {
 	F exec h1 "$probe" recv "$2" >"$work/account" &
 	wait_until listens h1 4797
-	F exec h1 "$probe" send "$@"
+	probe_send 10.1.0.1 "$@"
 	wait
 	. "$work/account"
 }

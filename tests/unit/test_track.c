@@ -83,7 +83,9 @@ static void after_write(volatile void *word, size_t size)
 static int choose(int options)
 {
 	if (explorer.depth == explorer.known) {
-		ck_assert_int_lt(explorer.known, CHOICES_MAX);
+		/* Every ck_assert writes its place to a file, so not one per choice. */
+		if (explorer.known >= CHOICES_MAX)
+			ck_abort_msg("more than %d choices in one schedule", CHOICES_MAX);
 		explorer.choice[explorer.known] = 0;
 		explorer.options[explorer.known++] = options;
 	}
@@ -556,6 +558,36 @@ static int model_hidden(const struct model *m, int64_t psn)
 	return psn - MROCE_WINDOW >= m->base && m->missed[psn - MROCE_WINDOW];
 }
 
+/* No PSN of the model: they begin at 0. */
+#define NONE_WRONG (-1)
+
+/* The first PSN of which the model and the ACK differ about its being placed. */
+static int64_t wrong_placed(const struct model *m, const struct track_state *s, uint32_t first)
+{
+	for (int64_t psn = m->base - 5; psn < m->base + MROCE_WINDOW + 5; psn++) {
+		int placed = psn < m->base || (model_in_window(m, psn) && m->placed[psn]);
+
+		if (says_placed(s, first + (uint32_t)psn) != placed)
+			return psn;
+	}
+	return NONE_WRONG;
+}
+
+/* And about its being seen; of what is placed the ACK need not say so. */
+static int64_t wrong_seen(const struct model *m, const struct track_state *s, uint32_t first)
+{
+	for (int64_t psn = m->kbase; psn < m->kbase + MROCE_WINDOW; psn++) {
+		int seen = m->seen[psn] && !model_hidden(m, psn);
+
+		if (m->placed[psn] && model_in_window(m, psn))
+			continue;
+		seen = psn < m->base || (psn <= m->highest && seen);
+		if (says_seen(s, first + (uint32_t)psn) != seen)
+			return psn;
+	}
+	return NONE_WRONG;
+}
+
 static void compare(const struct model *m, struct mroce_path_rx *rx, uint32_t first)
 {
 	struct track_state s;
@@ -570,16 +602,8 @@ static void compare(const struct model *m, struct mroce_path_rx *rx, uint32_t fi
 	ck_assert_uint_eq(rx->ahead, m->ahead);
 	ck_assert_uint_eq(rx->stale, m->stale);
 	ck_assert_uint_eq(s.rx_bytes, m->packets * 100);
-	for (int64_t psn = m->base - 5; psn < m->base + MROCE_WINDOW + 5; psn++)
-		ck_assert_int_eq(says_placed(&s, first + (uint32_t)psn),
-				 psn < m->base || (model_in_window(m, psn) && m->placed[psn]));
-	for (int64_t psn = m->kbase; psn < m->kbase + MROCE_WINDOW; psn++) {
-		int seen = m->seen[psn] && !model_hidden(m, psn);
-
-		if (!m->placed[psn] || !model_in_window(m, psn))
-			ck_assert_int_eq(says_seen(&s, first + (uint32_t)psn),
-					 psn < m->base || (psn <= m->highest && seen));
-	}
+	ck_assert_int_eq(wrong_placed(m, &s, first), NONE_WRONG);
+	ck_assert_int_eq(wrong_seen(m, &s, first), NONE_WRONG);
 }
 
 /* Mostly a path that goes on with loss and some reordering; now and then anything. */
@@ -718,8 +742,7 @@ struct scene {
 	uint32_t low;
 	uint8_t done[3 * MROCE_WINDOW]; /* placed, or given up */
 	uint8_t seen[3 * MROCE_WINDOW]; /* by the tracker */
-	uint8_t missed[3 * MROCE_WINDOW];
-	uint32_t una; /* highest that was ever sent */
+	uint32_t una;			/* highest that was ever sent */
 };
 
 static void daemon_run(struct mroce_path_rx *rx, const struct daemon_step *d)
@@ -770,30 +793,44 @@ static void record(const struct scene *scene)
 	explorer.recording = 0;
 }
 
-/* What is true now, when so many operations of the daemon have begun. */
-static int is_done(const struct scene *scene, uint32_t psn)
+/* What holds for a scene in every schedule of it, by PSN from scene.low on. */
+#define NEVER 255
+static struct {
+	uint8_t done_after[3 * MROCE_WINDOW]; /* so many operations of the daemon have begun, or NEVER */
+	uint8_t unjudged[3 * MROCE_WINDOW]; /* given up: its bit may say anything */
+} truth;
+
+static uint8_t done_after(const struct scene *scene, uint32_t psn)
 {
 	if (scene->done[psn - scene->low])
-		return 1;
-	for (int i = 0; i < explorer.ops_begun[0]; i++) {
+		return 0;
+	for (int i = 0; i < scene->daemon_steps; i++) {
 		const struct daemon_step *d = &scene->daemon[i];
 
-		if (d->op == D_PLACE && d->psn == psn)
-			return 1;
-		if (d->op == D_UNA && psn_before(psn, d->psn))
-			return 1;
+		if ((d->op == D_PLACE && d->psn == psn) ||
+		    (d->op == D_UNA && psn_before(psn, d->psn)))
+			return (uint8_t)(i + 1);
 	}
-	return 0;
+	return NEVER;
 }
 
 static int was_missed(const struct scene *scene, uint32_t psn)
 {
-	if (scene->missed[psn - scene->low])
-		return 1;
 	for (int i = 0; i < scene->daemon_steps; i++)
 		if (scene->daemon[i].op == D_MISS && scene->daemon[i].psn == psn)
 			return 1;
 	return 0;
+}
+
+static void learn_truth(const struct scene *scene)
+{
+	for (uint32_t i = 0; i < 3 * MROCE_WINDOW; i++) {
+		uint32_t psn = scene->low + i;
+
+		truth.done_after[i] = done_after(scene, psn);
+		truth.unjudged[i] = psn_before(psn, scene->una) || was_missed(scene, psn) ||
+				    was_missed(scene, psn - MROCE_WINDOW);
+	}
 }
 
 /* 1: the ACK promises what is not there. 2: it shows a hole where there is none. 3: it has seen what
@@ -802,16 +839,16 @@ static int judge(const struct scene *scene, const struct track_state *s, const u
 {
 	for (uint32_t i = 0; i < 3 * MROCE_WINDOW; i++) {
 		uint32_t psn = scene->low + i;
-		int hole = !says_seen(s, psn) && !psn_before(s->highest, psn);
+		int done = truth.done_after[i] <= explorer.ops_begun[0];
 
-		if (says_placed(s, psn) && !is_done(scene, psn))
+		if (!done && says_placed(s, psn))
 			return 1;
-		if (psn_before(psn, scene->una) || was_missed(scene, psn) ||
-		    was_missed(scene, psn - MROCE_WINDOW))
+		if (truth.unjudged[i])
 			continue;
-		if (hole && seen[i] && !scene->elsewhere)
+		if (seen[i] && !scene->elsewhere && !says_seen(s, psn) &&
+		    !psn_before(s->highest, psn))
 			return 2;
-		if (says_seen(s, psn) && !seen[i] && !is_done(scene, psn))
+		if (!seen[i] && !done && says_seen(s, psn))
 			return 3;
 	}
 	return 0;
@@ -845,6 +882,7 @@ static int explore(const struct scene *scene, long *schedules)
 	int verdict;
 
 	record(scene);
+	learn_truth(scene);
 	do {
 		verdict = one_schedule(scene);
 		++*schedules;
