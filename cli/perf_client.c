@@ -35,7 +35,8 @@ static int broken(struct perf_client *c, int err)
 {
 	enum mroce_status status = channel_error(&c->channel);
 
-	if (err == -EPROTO || err == -EPROTONOSUPPORT)
+	/* One who expects shorter messages than our request is no server of ours either. */
+	if (err == -EPROTO || err == -EPROTONOSUPPORT || status == MROCE_E_LENGTH)
 		fail("%s: the server there does not speak this perf protocol; is it 'mroce perf "
 		     "-s' of "
 		     "the same version?",
