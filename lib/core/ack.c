@@ -18,6 +18,8 @@
 /* Losses in so many ACKs in a row: the spray passes the path over for some turns, one packet for each path. */
 #define LOSING 2
 #define STEER_LOSS 4
+/* A sample of how long the peer's daemon takes is no longer than this. */
+#define DAEMON_TIME_MAX (10 * MSEC)
 
 struct ack {
 	uint8_t type;
@@ -243,6 +245,21 @@ static uint64_t rtt_sample(struct path *p, const struct ack *a)
 	return rtt;
 }
 
+/* The peer's daemon says that the last letter was placed: how long after its kernel could have said that it was seen? */
+static void note_daemon_time(const struct path *p, const struct ack *a, const struct news *n)
+{
+	struct conn *c = p->conn;
+	uint32_t last = p->next - 1;
+	uint64_t took;
+
+	if (a->type != MROCE_ACK || a->echo_ts || !p->unplaced || !bitmap_test(n->placed, last))
+		return;
+	took = packet_clock(c->e->now) - p->slots->at[last & (MROCE_WINDOW - 1)].ts;
+	took = min_u64(took << 10, DAEMON_TIME_MAX);
+	took = took > p->srtt ? took - p->srtt : 0;
+	c->daemon_time = (uint32_t)((7ull * c->daemon_time + took) / 8);
+}
+
 static void revive(struct path *p)
 {
 	char peer[IPTEXT_MAX];
@@ -378,6 +395,7 @@ static void process(struct path *p, const struct ack *a)
 	if (p->unplaced) {
 		compare(p, a, &n);
 		compare_times(p, a, &n);
+		note_daemon_time(p, a, &n);
 		apply_seen(p, &n);
 		apply_lost(p, &n);
 		apply_placed(p, &n);
@@ -394,6 +412,8 @@ static void process(struct path *p, const struct ack *a)
 	path_advance(p);
 	if (!p->unplaced)
 		p->first_unpolled = 0; /* there is nothing to ask about */
+	if (!p->unplaced && !letter_waiting(p->conn))
+		p->answered = p->since_poll;
 	control_window(p, a, &n, in_flight, rtt, first_rtt && rtt);
 	path_move_if_empty(p);
 	path_arm(p);

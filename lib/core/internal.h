@@ -291,6 +291,7 @@ struct path {
 	uint32_t una_told;
 	uint16_t rto_count;    /* in a row; stops at its largest value, as the next two do */
 	uint16_t poll_backoff; /* polls answered without progress */
+	uint16_t answered;     /* of since_poll: all was placed then */
 	uint8_t losing;	       /* ACKs in a row that told of losses */
 	uint8_t nudges;
 	bool begun;   /* has had letters since it was opened or came back */
@@ -418,11 +419,15 @@ struct conn {
 	uint64_t pace_kbps, pace_at; /* 0: not paced */
 	uint64_t pace_late;	     /* how late its timer is served, a maximum that fades */
 	uint64_t last_poll;	     /* on any path */
+	uint32_t daemon_time;	     /* ns from the peer's kernel to its daemon's ACK, smoothed */
 	uint64_t hint_kbps, hint_until;
 	/* receiving: its share of what we can take, see hint.c */
 	TAILQ_ENTRY(conn) taker; /* in engine->takers, if taking */
 	bool taking;
 	uint32_t taker_ports; /* bit per port */
+	/* Bit per path of the peer: letters came since its bytes were counted, since it was swept. */
+	uint16_t uncounted, unswept;
+	uint8_t sweeps;
 	uint64_t taken, taken_since;
 	uint64_t want_kbps, share_kbps;
 	uint64_t rx_active_at;

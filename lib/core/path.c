@@ -10,12 +10,15 @@
 #define SRTT_INITIAL (200 * USEC)
 #define RTO_INITIAL (10 * MSEC)
 #define RTO_MAX (1 * SEC)
+/* Asked about after so many packets that the peer's daemon has not acknowledged by itself; or so many, for the RTT. */
 #define POLL_PACKETS 16
+#define POLL_LATEST 64
 #define POLL_MIN (50 * USEC)
 #define POLL_MAX (200 * USEC)
 /* Siblings may lie as far apart in the network's queues. */
 #define OVERTAKEN_MIN (25 * USEC)
 #define DAEMON_TIME (200 * USEC)
+#define DAEMON_BUSY_MAX (2 * MSEC)
 /* Losses come in bursts: that one question in a row of lost packets is lost says little about a path. */
 #define POLLS_AT_RTO 3
 /* Asking about letters that were seen and not yet placed: the peer's daemon is busy. */
@@ -87,12 +90,18 @@ static uint64_t pto_of(const struct path *p)
 	return max_u64(wait, p->conn->e->cfg.pto_min_ns);
 }
 
-/* An ACK of the peer's daemon that was asked for; the queue that srtt contains may be gone by now. */
+/*
+ * An ACK of the peer's daemon that was asked for; the queue that srtt contains may be gone by now. A daemon with
+ * thousands of connections to serve takes its time, and to ask its kernel meanwhile would only be more work for both.
+ */
 static uint64_t daemon_ack_wait(const struct path *p)
 {
-	if (p->conn->pace_kbps)
-		return max_u64(pto_of(p), 2 * p->min_rtt + DAEMON_TIME);
-	return min_u64(pto_of(p), 2 * p->min_rtt + DAEMON_TIME);
+	const struct conn *c = p->conn;
+	uint64_t usual = 2 * p->min_rtt + DAEMON_TIME;
+	uint64_t busy = min_u64(p->min_rtt + 2 * c->daemon_time, DAEMON_BUSY_MAX);
+
+	usual = c->pace_kbps ? max_u64(pto_of(p), usual) : min_u64(pto_of(p), usual);
+	return max_u64(usual, busy);
 }
 
 uint64_t path_rto(const struct path *p)
@@ -205,7 +214,7 @@ static void note_polled(struct path *p)
 
 	p->last_poll = p->conn->last_poll = now;
 	p->first_unpolled = p->ask_again = 0;
-	p->since_poll = 0;
+	p->since_poll = p->answered = 0;
 	p->urgent = false;
 	back_off(p);
 	if (!p->unanswered)
@@ -313,7 +322,9 @@ static void note_letter(struct path *p, const struct letter *l, uint8_t flags)
 /* The very first packet between two ports is asked about at once: no queue of our own is in that RTT. */
 static void ask_in_time(struct path *p)
 {
-	if (p->since_poll >= POLL_PACKETS || (!p->spoken && !p->srtt))
+	bool due = p->since_poll - p->answered >= POLL_PACKETS || p->since_poll >= POLL_LATEST;
+
+	if (due || (!p->spoken && !p->srtt))
 		p->spoken |= path_poll(p);
 }
 
@@ -444,7 +455,7 @@ void path_give_up(struct path *p, bool repair)
 	}
 	path_advance(p);
 	p->first_unpolled = 0;
-	p->since_poll = 0;
+	p->since_poll = p->answered = 0;
 }
 
 void path_forget_msg(struct path *p, const struct txmsg *m)

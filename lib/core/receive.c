@@ -12,6 +12,8 @@
 #define SWEEP_EVERY (5 * MSEC)
 #define SUSPECT_AGE (2 * MSEC)
 #define ACTIVE_FOR (3 * SWEEP_EVERY)
+/* So often a sweep looks at paths, too, by which nothing has reached us. */
+#define SWEEP_ALL 4
 /* Reordering that the tracker is to allow on a path that shows it, and for how long. */
 #define TOLERANCE 3
 #define TOLERANCE_LIFE (1 * SEC)
@@ -219,10 +221,12 @@ static void note_route(struct rxpath *rp, struct port *port, const struct packet
 				  .queue = info->queue };
 }
 
-static void note_active(struct conn *c)
+static void note_active(struct conn *c, const struct rxpath *rp)
 {
 	c->rx_active_at = c->e->now;
 	hint_arrival(c);
+	c->uncounted |= (uint16_t)(1u << rp->index);
+	c->unswept |= (uint16_t)(1u << rp->index);
 	if (!c->sweep.place)
 		timer_set(&c->e->timers, &c->sweep, c->e->now + SWEEP_EVERY);
 }
@@ -260,7 +264,7 @@ static void letter_rx(struct conn *c, struct port *port, const struct packet *p,
 	if (how == MISSED || (p->flags & MROCE_FLAG_ACK_REQ))
 		receive_ack_due(rp, how == MISSED);
 	if (c->state == CONN_OPEN)
-		note_active(c);
+		note_active(c, rp);
 }
 
 /* The tracker noted this POLL, but could not answer in its place. */
@@ -417,19 +421,34 @@ static struct port *port_of(const struct rxpath *rp)
 	return rp->port;
 }
 
+/*
+ * The paths by which letters have come since the last sweep, or that had suspects then; now and then, and once the
+ * connection is silent, all of them.
+ */
+static uint32_t paths_to_sweep(struct conn *c, bool active)
+{
+	uint32_t paths = c->unswept;
+
+	if (!active || ++c->sweeps % SWEEP_ALL == 0)
+		paths = (1u << c->peer_npaths) - 1;
+	c->unswept = 0;
+	return paths;
+}
+
 void receive_sweep(struct conn *c)
 {
-	bool again = c->e->now - c->rx_active_at < ACTIVE_FOR;
+	bool active = c->e->now - c->rx_active_at < ACTIVE_FOR;
 
 	if (c->state != CONN_OPEN)
 		return;
 	rxmsg_deferred_flush(c->e); /* what waits for its flush is not lost */
-	for (uint32_t i = 0; i < c->peer_npaths; i++) {
-		struct port *port = port_of(&c->rxpaths[i]);
+	for (uint32_t paths = paths_to_sweep(c, active); paths; paths &= paths - 1) {
+		struct rxpath *rp = &c->rxpaths[__builtin_ctz(paths)];
+		struct port *port = port_of(rp);
 
-		if (port)
-			again |= sweep_path(&c->rxpaths[i], port);
+		if (port && sweep_path(rp, port))
+			c->unswept |= (uint16_t)(1u << rp->index);
 	}
-	if (again)
+	if (active || c->unswept)
 		timer_set(&c->e->timers, &c->sweep, c->e->now + SWEEP_EVERY);
 }

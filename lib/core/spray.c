@@ -22,18 +22,24 @@ static bool in_a_crowd(const struct conn *c)
 /*
  * A connection alone sprays packet by packet. Among many, each has few packets at a time, and if each packet were on
  * another path, each were asked about and answered by itself. So there one path between two ports takes RUN packets
- * before the next has its turn. Ports, which are planes, take turns with every packet all the same.
+ * before the next has its turn. Ports, which are planes, take turns with every packet all the same. A run ends when all
+ * of it was placed, so that what comes next does not begin at the end of one and go on with another.
  */
+static bool runs(const struct path *p)
+{
+	return p->run && p->unplaced;
+}
+
 static bool better(const struct path *a, const struct path *b)
 {
-	if (path_siblings(a, b) && (a->run || b->run))
-		return a->run;
+	if (path_siblings(a, b) && (runs(a) || runs(b)))
+		return runs(a);
 	return less_filled(a, b);
 }
 
 static void run_on(struct conn *c, struct path *p)
 {
-	if (p->run) {
+	if (runs(p)) {
 		p->run--;
 		return;
 	}

@@ -311,8 +311,8 @@ measure_conns()
 
 conns_once()	# bytes of a write
 {
-	# One write on each of all is 1 GiB: long enough for several.
-	local size=$1 ms=$((seconds * 1000 * ($1 > 16384 ? 4 : 1))) scale=$BUILD/tests/net/scale place line deadline=$((SECONDS + 240))
+	# One write of 256 KiB on each of all is 1 GiB: long enough for several. Before it is over, all paths are known.
+	local size=$1 ms=$((4 * seconds * 1000)) scale=$BUILD/tests/net/scale place line deadline=$((SECONDS + 240))
 	: >"$work/scale-server"
 	: >"$work/scale-load"
 	spawn o h2 "$work/scale-server" "$scale" serve "$(socket_of o h2)" $CONNECTIONS "$size"

@@ -708,6 +708,72 @@ START_TEST(path__runs_in_a_crowd)
 }
 END_TEST
 
+#define CROWD_WARM 30
+#define CROWD_MESSAGES 40
+#define CROWD_SIZE 6000 /* a few packets */
+#define CROWD_MORE 5	/* messages of another connection meanwhile */
+
+static struct {
+	uint32_t cid, data, polls, split, msg;
+	uint8_t path;
+} crowd;
+
+/* Of one connection that has one message at a time: questions, and messages that change their path. */
+static enum pair_fate count_crowd(struct pair *p, int from, struct packet *pk,
+				  const struct ip *remote)
+{
+	struct mroce_data w;
+
+	(void)p;
+	(void)remote;
+	if (from != 0 || (crowd.cid && pk->cid != crowd.cid))
+		return PAIR_PASS;
+	crowd.cid = pk->cid;
+	crowd.polls += pk->type == MROCE_POLL;
+	if (pk->type != MROCE_DATA)
+		return PAIR_PASS;
+	memcpy(&w, pk->body, sizeof(w));
+	crowd.split += crowd.data++ && w.msg == crowd.msg && pk->path != crowd.path;
+	crowd.msg = w.msg;
+	crowd.path = pk->path;
+	return PAIR_PASS;
+}
+
+static void crowd_writes(struct world *w, struct conn *second, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		write_on(w, w->p->side[0].conn);
+		for (int k = 0; k < CROWD_MORE; k++)
+			write_on(w, second);
+		pair_wait(w->p, 0, w->p->side[0].ndone + 1 + CROWD_MORE);
+	}
+}
+
+/*
+ * A message of a few packets goes by one path, and is acknowledged by the peer's daemon without being asked about; once
+ * windows have grown to take it.
+ */
+START_TEST(path__message_in_a_crowd_stays_on_its_path)
+{
+	struct engine_config cfg;
+	struct conn *second;
+	struct world w;
+
+	engine_config_default(&cfg);
+	w = world_new(&cfg, 1, 2000000);
+	second = second_conn(&w);
+	w.size = CROWD_SIZE;
+	crowd_writes(&w, second, CROWD_WARM);
+	memset(&crowd, 0, sizeof(crowd));
+	w.p->fate = count_crowd;
+	crowd_writes(&w, second, CROWD_MESSAGES);
+	ck_assert_uint_ge(crowd.data, CROWD_MESSAGES * 4);
+	ck_assert_uint_le(crowd.split, CROWD_MESSAGES / 10);
+	ck_assert_uint_le(crowd.polls, CROWD_MESSAGES / 8);
+	world_free(&w);
+}
+END_TEST
+
 static uint32_t rests;
 
 static void count_rest(struct cc *cc, uint32_t window)
@@ -1323,6 +1389,7 @@ static Suite *engine_suite(void)
 	tcase_add_test(t, path__dead_plane_is_left_and_found_again);
 	tcase_add_loop_test(t, path__port_down_and_up, 0, 2);
 	tcase_add_loop_test(t, path__runs_in_a_crowd, 0, 2);
+	tcase_add_test(t, path__message_in_a_crowd_stays_on_its_path);
 	tcase_add_loop_test(t, path__rest_is_not_waiting_for_a_turn, 0, 2);
 	tcase_add_test(t, path__overtaken_question_is_asked_again);
 	tcase_add_loop_test(t, path__mtu_lowered, 0, 2);
